@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actor/check/bounds.h"
+#include "actor/queues.h"
 
 namespace oneflow {
 namespace {
@@ -105,7 +106,7 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
       return Malformed("actor ", id, " '", actor.name(), "': it acts ", actor.acts_per_step(), " times per step, ",
                        has_calls ? "with" : "without", " collectives, and is ordered ", ordered[id], " times");
     }
-    if (has_calls && actor.queue() != pb::COMMUNICATION) {  // of one thread, in the order of the plan
+    if (has_calls && !KindOf(actor.queue()).moves_between_ranks) {  // of one thread, in the order of the plan
       return Malformed("actor ", id, " '", actor.name(), "': has collectives, but is on queue ",
                        pb::Queue_Name(actor.queue()));
     }

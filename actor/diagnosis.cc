@@ -7,11 +7,11 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "actor/actor.h"
+#include "actor/queues.h"
 
 namespace oneflow {
 namespace {
@@ -26,9 +26,7 @@ std::string RankText(const pb::ProcessWaits& process, const pb::QueueWaits& queu
 }
 
 std::string QueueText(const pb::QueueWaits& queue) {
-  const auto name = [](std::string* out, int q) {
-    absl::StrAppend(out, absl::AsciiStrToLower(pb::Queue_Name(static_cast<pb::Queue>(q))));
-  };
+  const auto name = [](std::string* out, int q) { absl::StrAppend(out, QueueName(q)); };
   return absl::StrCat("queue ", absl::StrJoin(queue.queues(), ", ", name));
 }
 
@@ -335,7 +333,7 @@ std::string PercentText(double share) { return absl::StrFormat("%.0f%%", 100 * s
 
 bool Computes(const WaitGraph::Queue& at) {
   const auto& queues = at.queue->queues();
-  return !at.queue->plan().empty() && std::find(queues.begin(), queues.end(), pb::COMPUTE) != queues.end();
+  return !at.queue->plan().empty() && std::find(queues.begin(), queues.end(), MainQueue()) != queues.end();
 }
 
 // The rank that computes nearly all the time, if all others wait much of it; empty if there is none.

@@ -27,6 +27,7 @@
 #include "actor/local_device.h"
 #include "actor/memory.h"
 #include "actor/program_check.h"
+#include "actor/queues.h"
 #include "actor/trace/save_trace.h"
 #include "actor/transport/inbox.h"
 #include "actor/transport/mail_file.h"
@@ -34,6 +35,7 @@
 #include "actor/transport/peer_network.h"
 #include "actor/transport/process_bus.h"
 #include "actor/variables.h"
+#include "actor/zones.h"
 #include "glog/logging.h"
 #include "oneflow_core/mesh.h"
 #include "oneflow_core/ops/ops.h"
@@ -61,7 +63,7 @@ absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(const Device& device, 
   if (device.kind == DeviceKind::kCpu) return MakeCpuDevice(cores);
   std::string why;
   // Peers wait for communication, so it has priority over compute of this device.
-  const auto priority = queue == pb::COMMUNICATION ? StreamPriority::kUrgent : StreamPriority::kNormal;
+  const auto priority = KindOf(queue).moves_between_ranks ? StreamPriority::kUrgent : StreamPriority::kNormal;
   std::unique_ptr<DeviceContext> context = MakeCudaDevice(device.index, &why, priority);
   if (context == nullptr) return absl::UnavailableError(why);
   return context;
@@ -337,17 +339,17 @@ absl::Status EngineImpl::MakeExecutors() {
 void EngineImpl::MakeCounts() {
   std::map<int, std::map<pb::Queue, DeviceContext*>> devices;
   for (const Lane& lane : lanes_) {
-    if (!lane.device->host_accessible()) devices[lane.rank][lane.queue] = lane.device;
+    if (KindOf(lane.queue).launches && !lane.device->host_accessible()) devices[lane.rank][lane.queue] = lane.device;
   }
   for (auto& [rank, of_queue] : devices) {
-    counts_.emplace(rank, CountsOnHost(of_queue[pb::COMPUTE], of_queue[pb::COMMUNICATION]));
+    counts_.emplace(rank, CountsOnHost(std::move(of_queue)));
   }
 }
 
 // Null for a queue whose acts launch nothing.
 CountsOnHost* EngineImpl::CountsOf(const Lane& lane) {
   const auto it = counts_.find(lane.rank);
-  return it == counts_.end() || lane.queue == pb::HOST ? nullptr : &it->second;
+  return it == counts_.end() || !KindOf(lane.queue).launches ? nullptr : &it->second;
 }
 
 absl::Status EngineImpl::OpenDevices() {
@@ -360,7 +362,7 @@ absl::Status EngineImpl::OpenDevices() {
   devices_.resize(plans_.ranks_size());
   const int cores = std::max(1, options_.cores / std::max(1, cpu_devices));
   for (const int rank : ranks_) {
-    OF_ASSIGN_OR_RETURN(devices_[rank], Open(rank, pb::COMPUTE, cores));
+    OF_ASSIGN_OR_RETURN(devices_[rank], Open(rank, MainQueue(), cores));
     OF_RETURN_IF_ERROR_AT(memory_.Allocate(rank, plans_.ranks(rank), *devices_[rank]), Where(rank));
   }
   return OpenQueues();
@@ -381,11 +383,11 @@ absl::Status EngineImpl::OpenQueues() {
     for (const pb::Actor& actor : plan.actors()) used.insert({actor.rank(), actor.queue()});
   }
   for (const int rank : ranks_) {
-    lanes_.push_back({.rank = rank, .queue = pb::COMPUTE, .device = devices_[rank].get()});
-    for (const pb::Queue queue : {pb::COMMUNICATION, pb::HOST}) {
-      if (!used.contains({rank, queue})) continue;
-      OF_ASSIGN_OR_RETURN(queue_devices_.emplace_back(), Open(rank, queue, /*cores=*/1));
-      lanes_.push_back({.rank = rank, .queue = queue, .device = queue_devices_.back().get()});
+    lanes_.push_back({.rank = rank, .queue = MainQueue(), .device = devices_[rank].get()});
+    for (const QueueKind& kind : kQueues) {
+      if (kind.is_main || !used.contains({rank, kind.queue})) continue;
+      OF_ASSIGN_OR_RETURN(queue_devices_.emplace_back(), Open(rank, kind.queue, /*cores=*/1));
+      lanes_.push_back({.rank = rank, .queue = kind.queue, .device = queue_devices_.back().get()});
     }
   }
   return absl::OkStatus();
@@ -396,13 +398,16 @@ absl::StatusOr<pb::PeerPlan> EngineImpl::Introduction() {
   pb::PeerPlan mine;
   mine.set_hash(Hash(plans_));
   for (const int rank : ranks_) {
-    const SharedMemory* file = memory_.shared_file(rank);
-    if (file == nullptr) continue;
-    pb::SharedZone* zone = mine.add_zones();
-    zone->set_rank(rank);
-    zone->set_pid(getpid());
-    zone->set_fd(file->fd());
-    zone->set_size(file->size());
+    for (const ZoneKind& kind : kZones) {
+      const SharedMemory* file = memory_.file(rank, kind.zone);
+      if (file == nullptr) continue;
+      pb::SharedZone* zone = mine.add_zones();
+      zone->set_rank(rank);
+      zone->set_zone(kind.zone);
+      zone->set_pid(getpid());
+      zone->set_fd(file->fd());
+      zone->set_size(file->size());
+    }
   }
   OF_RETURN_IF_ERROR_AT(MakeMailFile(), "messages of peers");
   *mine.mutable_mail() = mail_->announcement();
@@ -412,7 +417,7 @@ absl::StatusOr<pb::PeerPlan> EngineImpl::Introduction() {
 }
 
 absl::Status EngineImpl::MakeMailFile() {
-  std::vector<int> thread_of(plans_.ranks_size() * pb::Queue_ARRAYSIZE, -1);
+  std::vector<int> thread_of(plans_.ranks_size() * kQueuesOfRank, -1);
   int num_threads = 0;
   for (const std::vector<Lane*>& lanes : LanesByThread()) {
     for (const Lane* lane : lanes) thread_of[AddressOf(lane->rank, lane->queue)] = num_threads;
@@ -453,10 +458,12 @@ absl::Status EngineImpl::ShareMemory() {
   // What our copies read must be there.
   for (int r = 0; r < plans_.ranks_size(); ++r) {
     const bool on_host = Device::Parse(plans_.ranks(r).device())->kind == DeviceKind::kCpu;
-    if (on_host && OnOurHost(r) && plans_.ranks(r).shared_bytes() > 0 && memory_.Base(r, pb::SHARED) == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("process ", plans_.ranks(r).process(),
-                                                     " announces no shared memory for rank ", r, ", the plan has ",
-                                                     plans_.ranks(r).shared_bytes(), " bytes"));
+    for (const ZoneKind& kind : kZones) {
+      const int64_t bytes = ZoneBytes(plans_.ranks(r), kind.zone);
+      if (!kind.peers_read || !on_host || !OnOurHost(r) || bytes == 0 || memory_.Base(r, kind.zone) != nullptr)
+        continue;
+      return absl::InvalidArgumentError(absl::StrCat("process ", plans_.ranks(r).process(), " announces no ", kind.name,
+                                                     " memory for rank ", r, ", the plan has ", bytes, " bytes"));
     }
   }
   // From here on a process may fail, and take its memory with it, without harming the others.
@@ -484,15 +491,16 @@ absl::Status EngineImpl::ShareMemoryWith(int process, const pb::PeerPlan& plan,
 absl::Status EngineImpl::MapZones(int process, const pb::PeerPlan& plan) {
   for (const pb::SharedZone& zone : plan.zones()) {
     const bool valid = zone.rank() >= 0 && zone.rank() < plans_.ranks_size() &&
-                       plans_.ranks(zone.rank()).process() == process &&
-                       plans_.ranks(zone.rank()).shared_bytes() == zone.size() && zone.size() > 0 &&
-                       memory_.Base(zone.rank(), pb::SHARED) == nullptr;
+                       plans_.ranks(zone.rank()).process() == process && pb::Zone_IsValid(zone.zone()) &&
+                       KindOf(zone.zone()).peers_read &&
+                       ZoneBytes(plans_.ranks(zone.rank()), zone.zone()) == zone.size() && zone.size() > 0 &&
+                       memory_.Base(zone.rank(), zone.zone()) == nullptr;
     if (!valid) {
       return absl::InvalidArgumentError(absl::StrCat("process ", process, " announces ", zone.size(),
                                                      " bytes of shared memory for rank ", zone.rank(),
                                                      ", which the plan does not give it"));
     }
-    OF_RETURN_IF_ERROR_AT(memory_.MapPeer(zone.rank(), zone.pid(), zone.fd(), zone.size()),
+    OF_RETURN_IF_ERROR_AT(memory_.MapPeer(zone.rank(), zone.zone(), zone.pid(), zone.fd(), zone.size()),
                           absl::StrCat("shared memory of rank ", zone.rank(), " in process ", process));
   }
   return absl::OkStatus();
@@ -519,7 +527,7 @@ absl::Status EngineImpl::OnEveryRank(const std::function<absl::Status(int rank)>
 
 void EngineImpl::MakeThreads() {
   if (options_.trace_bytes > 0) bus_->UseClock(TraceRing::Now);
-  thread_at_.resize(plans_.ranks_size() * pb::Queue_ARRAYSIZE, nullptr);
+  thread_at_.resize(plans_.ranks_size() * kQueuesOfRank, nullptr);
   const std::vector<std::vector<Lane*>> threads = LanesByThread();
   for (const std::vector<Lane*>& lanes : threads) {
     if (options_.trace_bytes > 0) {
@@ -559,7 +567,7 @@ absl::Status EngineImpl::StartThreads() {
 // Collectives are launched only when the device has finished all compute: behind them it may wait for peers. Then
 // memory is as it was allocated.
 absl::Status EngineImpl::WarmUp(const std::vector<Lane*>& lanes) {
-  if (lanes[0]->queue == pb::HOST) return absl::OkStatus();
+  if (!KindOf(lanes[0]->queue).launches) return absl::OkStatus();
   for (const Lane* lane : lanes) OF_RETURN_IF_ERROR(lane->executor->WarmUp());
   OF_RETURN_IF_ERROR(WaitForDevices(lanes));
   for (const Lane* lane : lanes) OF_RETURN_IF_ERROR(lane->executor->WarmUpCollectives());
@@ -583,10 +591,10 @@ absl::Status EngineImpl::WaitForDevices(const std::vector<Lane*>& lanes) {
 absl::Status EngineImpl::Clear(int rank) {
   DeviceContext& device = *devices_[rank];
   const pb::Rank& sizes = plans_.ranks(rank);
-  for (const auto& [zone, bytes] :
-       {std::pair(pb::PRIVATE, sizes.private_bytes()), {pb::SHARED, sizes.shared_bytes()}}) {
+  for (const ZoneKind& kind : kZones) {
+    const int64_t bytes = ZoneBytes(sizes, kind.zone);
     if (bytes == 0) continue;
-    const char* const error = device.FillZero(memory_.Base(rank, zone), static_cast<size_t>(bytes));
+    const char* const error = device.FillZero(memory_.Base(rank, kind.zone), static_cast<size_t>(bytes));
     if (error != nullptr) return absl::InternalError(absl::StrCat(Where(rank), ": ", error));
   }
   return absl::OkStatus();
@@ -597,7 +605,7 @@ absl::Status EngineImpl::Clear(int rank) {
 std::vector<std::vector<EngineImpl::Lane*>> EngineImpl::LanesByThread() {
   std::vector<std::vector<Lane*>> threads;
   for (Lane& lane : lanes_) {
-    const bool shares = lane.queue == pb::COMMUNICATION && lane.device->stream() != nullptr;
+    const bool shares = KindOf(lane.queue).launches && !KindOf(lane.queue).is_main && lane.device->stream() != nullptr;
     if (!shares) threads.emplace_back();
     threads.back().push_back(&lane);
   }
@@ -793,15 +801,15 @@ EngineStats EngineImpl::stats() const {
   std::map<std::string, OpTime> ops;
   stats.acts = NumActs();
   for (const int rank : ranks_) {
-    stats.register_bytes += plans_.ranks(rank).private_bytes() + plans_.ranks(rank).shared_bytes();
+    stats.register_bytes += ZoneBytes(plans_.ranks(rank));
   }
   for (const Lane& lane : lanes_) {
-    if (lane.queue == pb::COMPUTE) {
+    if (KindOf(lane.queue).is_main) {
       stats.run_seconds += lane.thread->run_seconds();
       stats.idle_seconds += lane.thread->idle_seconds();
+      stats.kernel_seconds += lane.executor->seconds();
     }
-    if (lane.queue == pb::COMPUTE) stats.kernel_seconds += lane.executor->seconds();
-    if (lane.queue == pb::COMMUNICATION) stats.communication_seconds += lane.executor->seconds();
+    if (KindOf(lane.queue).moves_between_ranks) stats.communication_seconds += lane.executor->seconds();
     stats.bytes_moved += lane.executor->bytes_moved();
     stats.scratch_bytes += lane.executor->scratch_bytes();
     for (const OpTime& time : lane.executor->op_times()) {

@@ -67,29 +67,30 @@ SharedMemory::~SharedMemory() {
 }
 
 absl::Status JobMemory::Allocate(int rank, const pb::Rank& sizes, DeviceContext& device) {
-  Zones& zones = ranks_[rank];
-  if (sizes.private_bytes() > 0) {
-    zones.priv = static_cast<char*>(device.Allocate(sizes.private_bytes()));
-    if (zones.priv == nullptr) {
-      return OutOfMemory("private memory", sizes.private_bytes(), device.host_accessible());
-    }
+  for (const ZoneKind& kind : kZones) {
+    const int64_t bytes = ZoneBytes(sizes, kind.zone);
+    if (bytes > 0) OF_RETURN_IF_ERROR(Allocate(kind, bytes, device, ranks_[rank][kind.zone]));
   }
-  if (sizes.shared_bytes() == 0) return absl::OkStatus();
-  if (!device.host_accessible()) {
-    zones.shared = static_cast<char*>(device.Allocate(sizes.shared_bytes()));
-    if (zones.shared != nullptr) return absl::OkStatus();
-    return OutOfMemory("shared memory", sizes.shared_bytes(), /*of_host=*/false);
-  }
-  OF_ASSIGN_OR_RETURN(SharedMemory file, SharedMemory::Create(sizes.shared_bytes()));
-  zones.file = std::make_unique<SharedMemory>(std::move(file));
-  zones.shared = zones.file->data();
   return absl::OkStatus();
 }
 
-absl::Status JobMemory::MapPeer(int rank, int pid, int fd, int64_t size) {
+absl::Status JobMemory::Allocate(const ZoneKind& kind, int64_t bytes, DeviceContext& device, Zone& zone) {
+  if (kind.peers_read && device.host_accessible()) {
+    OF_ASSIGN_OR_RETURN(SharedMemory file, SharedMemory::Create(bytes));
+    zone.file = std::make_unique<SharedMemory>(std::move(file));
+    zone.data = zone.file->data();
+    return absl::OkStatus();
+  }
+  zone.host_may_touch = device.host_accessible();
+  zone.data = static_cast<char*>(device.Allocate(bytes));
+  if (zone.data != nullptr) return absl::OkStatus();
+  return OutOfMemory(absl::StrCat(kind.name, " memory"), bytes, device.host_accessible());
+}
+
+absl::Status JobMemory::MapPeer(int rank, pb::Zone zone, int pid, int fd, int64_t size) {
   OF_ASSIGN_OR_RETURN(SharedMemory file, SharedMemory::Map(pid, fd, size));
-  ranks_[rank].file = std::make_unique<SharedMemory>(std::move(file));
-  ranks_[rank].shared = ranks_[rank].file->data();
+  ranks_[rank][zone].file = std::make_unique<SharedMemory>(std::move(file));
+  ranks_[rank][zone].data = ranks_[rank][zone].file->data();
   return absl::OkStatus();
 }
 

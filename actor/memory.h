@@ -1,17 +1,20 @@
-// The memory of registers and variables: per rank a private and a shared zone, laid out by the compiler.
+// The memory of registers and variables: the zones of each rank (zones.h), laid out by the compiler.
 //
 //   process 0                           process 1
 //   rank 0  private  DeviceContext      rank 1  private  DeviceContext
 //           shared   memory file  ◄──── mapped through /proc/PID/fd/FD, read-only
 //
 // A memory file has no name, so nothing remains however a process ends. It is sealed against changes of size, so its
-// owner cannot fault a reader. On devices whose memory the host cannot address, both zones are device memory.
+// owner cannot fault a reader. On devices whose memory the host cannot address, all zones are device memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <vector>
 
+#include "actor/zones.h"
 #include "kernels/device.h"
 #include "oneflow_core/status.h"
 #include "proto/program.pb.h"
@@ -51,25 +54,29 @@ class JobMemory {
  public:
   explicit JobMemory(int num_ranks) : ranks_(num_ranks) {}
 
-  // Allocates both zones of one of our ranks. Host memory is committed at once, so a job that does not fit ends here
+  // Allocates the zones of one of our ranks. Host memory is committed at once, so a job that does not fit ends here
   // and not in the middle of a step. ResourceExhausted, with the size and the memory that is left, if there is not
   // enough.
   absl::Status Allocate(int rank, const pb::Rank& sizes, DeviceContext& device);
-  // Maps the shared zone of another process's rank.
-  absl::Status MapPeer(int rank, int pid, int fd, int64_t size);
+  // Maps a zone of another process's rank, one that peers read.
+  absl::Status MapPeer(int rank, pb::Zone zone, int pid, int fd, int64_t size);
 
   // The beginning of the zone; null if it is empty or out of reach.
-  char* Base(int rank, pb::Zone zone) const { return zone == pb::SHARED ? ranks_[rank].shared : ranks_[rank].priv; }
-  // The memory file behind a rank's shared zone; null if it has none.
-  const SharedMemory* shared_file(int rank) const { return ranks_[rank].file.get(); }
+  char* Base(int rank, pb::Zone zone) const { return ranks_[rank][zone].data; }
+  // Whether the host may read and write a zone of one of our ranks in place.
+  bool HostMayTouch(int rank, pb::Zone zone) const { return ranks_[rank][zone].host_may_touch; }
+  // The memory file behind a zone of a rank; null if it has none.
+  const SharedMemory* file(int rank, pb::Zone zone) const { return ranks_[rank][zone].file.get(); }
 
  private:
-  struct Zones {
-    char* priv = nullptr;
-    char* shared = nullptr;
-    std::unique_ptr<SharedMemory> file;
+  struct Zone {
+    char* data = nullptr;
+    bool host_may_touch = true;
+    std::unique_ptr<SharedMemory> file;  // which `data` lies in; null: in memory of the device
   };
-  std::vector<Zones> ranks_;
+  absl::Status Allocate(const ZoneKind& kind, int64_t bytes, DeviceContext& device, Zone& zone);
+
+  std::vector<std::array<Zone, std::size(kZones)>> ranks_;  // by rank, by zone
 };
 
 }  // namespace oneflow

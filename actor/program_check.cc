@@ -4,12 +4,15 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_join.h"
 #include "actor/check/bounds.h"
 #include "actor/check/instruction_check.h"
 #include "actor/check/register_check.h"
 #include "actor/check/shipment_check.h"
 #include "actor/check/variable_check.h"
 #include "actor/collective_check.h"
+#include "actor/queues.h"
+#include "actor/zones.h"
 #include "oneflow_core/mesh.h"
 
 namespace oneflow {
@@ -18,22 +21,30 @@ namespace {
 // The most plans: the message format has 16 bits for them (Message::plan).
 constexpr int kMaxPlans = 65535;
 
+absl::Status CheckZones(const pb::Rank& rank) {
+  const auto text = [&](int64_t (pb::Rank::*ZoneKind::*column)() const) {
+    return absl::StrJoin(kZones, " and ", [&](std::string* out, const ZoneKind& zone) {
+      absl::StrAppend(out, (rank.*(zone.*column))());
+    });
+  };
+  for (const ZoneKind& zone : kZones) {
+    if (Inside(0, (rank.*zone.bytes)(), kMaxBytes)) continue;
+    return Malformed("zones of ", text(&ZoneKind::bytes), " bytes");
+  }
+  for (const ZoneKind& zone : kZones) {
+    if (Inside(0, (rank.*zone.variable_bytes)(), (rank.*zone.bytes)())) continue;
+    return Malformed("variables take ", text(&ZoneKind::variable_bytes), " bytes of zones of ", text(&ZoneKind::bytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRank(const pb::Rank& rank, int num_processes) {
   if (rank.process() < 0 || rank.process() >= num_processes) {
     return Malformed("process ", rank.process(), " is not one of the job's ", num_processes);
   }
   if (rank.host() < 0) return Malformed("host ", rank.host(), " is none");
   OF_RETURN_IF_ERROR(Device::Parse(rank.device()).status());
-  if (rank.private_bytes() < 0 || rank.private_bytes() > kMaxBytes || rank.shared_bytes() < 0 ||
-      rank.shared_bytes() > kMaxBytes) {
-    return Malformed("zones of ", rank.private_bytes(), " and ", rank.shared_bytes(), " bytes");
-  }
-  if (!Inside(0, rank.private_variable_bytes(), rank.private_bytes()) ||
-      !Inside(0, rank.shared_variable_bytes(), rank.shared_bytes())) {
-    return Malformed("variables take ", rank.private_variable_bytes(), " and ", rank.shared_variable_bytes(),
-                     " bytes of zones of ", rank.private_bytes(), " and ", rank.shared_bytes());
-  }
-  return absl::OkStatus();
+  return CheckZones(rank);
 }
 
 absl::Status CheckCommunicator(const pb::Program& program, const pb::Communicator& communicator) {
@@ -89,7 +100,7 @@ absl::Status CheckActor(const pb::Program& program, const pb::Plan& plan, int id
     return Malformed(actor.acts_per_step(), " acts per step; the plan has ", plan.micro_batches(), " micro-batches");
   }
   if (!pb::Queue_IsValid(actor.queue())) {
-    return Malformed("queue ", static_cast<int>(actor.queue()), " is not one of ", pb::Queue_ARRAYSIZE);
+    return Malformed("queue ", static_cast<int>(actor.queue()), " is not one of ", kQueuesOfRank);
   }
   OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.inputs(), /*outputs=*/false), "inputs");
   OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.outputs(), /*outputs=*/true), "outputs");

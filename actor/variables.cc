@@ -52,21 +52,29 @@ absl::Status ForEachRun(const Shape& shape, const pb::Shard& shard, const Fn& fn
 
 absl::Status Checked(const char* error) { return error == nullptr ? absl::OkStatus() : absl::InternalError(error); }
 
-// Lets `fill` write the shard: in place, or in a host copy if the host cannot address the device.
+// A shard of one of our ranks as it lies in its zone.
+struct ShardMemory {
+  DeviceContext& device;
+  char* data = nullptr;
+  int64_t num_bytes = 0;
+  bool host_may_touch = true;
+};
+
+// Lets `fill` write the shard: in place, or in a host copy if the host must not touch its zone.
 template <typename Fn>
-absl::Status WriteShard(DeviceContext& device, void* data, int64_t num_bytes, const Fn& fill) {
-  if (device.host_accessible()) return fill(static_cast<char*>(data));
-  std::vector<char> host(num_bytes);
+absl::Status WriteShard(const ShardMemory& memory, const Fn& fill) {
+  if (memory.host_may_touch) return fill(memory.data);
+  std::vector<char> host(memory.num_bytes);
   OF_RETURN_IF_ERROR(fill(host.data()));
-  return Checked(device.CopyFromHost(data, host.data(), num_bytes));
+  return Checked(memory.device.CopyFromHost(memory.data, host.data(), memory.num_bytes));
 }
 
 // Lets `use` read the shard in the same way.
 template <typename Fn>
-absl::Status ReadShard(DeviceContext& device, const void* data, int64_t num_bytes, const Fn& use) {
-  if (device.host_accessible()) return use(static_cast<const char*>(data));
-  std::vector<char> host(num_bytes);
-  OF_RETURN_IF_ERROR(Checked(device.CopyToHost(host.data(), data, num_bytes)));
+absl::Status ReadShard(const ShardMemory& memory, const Fn& use) {
+  if (memory.host_may_touch) return use(static_cast<const char*>(memory.data));
+  std::vector<char> host(memory.num_bytes);
+  OF_RETURN_IF_ERROR(Checked(memory.device.CopyToHost(host.data(), memory.data, memory.num_bytes)));
   return use(static_cast<const char*>(host.data()));
 }
 
@@ -98,14 +106,15 @@ class ReadAhead {
 
 }  // namespace
 
-// Calls fn(shard, device, address, bytes) for each shard in this process that is not empty.
+// Calls fn(shard, its memory) for each shard in this process that is not empty.
 template <typename Fn>
 absl::Status Variables::ForOurShards(const pb::Variable& variable, const Fn& fn) const {
   for (const pb::Shard& shard : variable.shards()) {
     DeviceContext* device = devices_[shard.rank()];
     const int64_t bytes = Count(shard) * static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
     if (device == nullptr || bytes == 0) continue;
-    absl::Status status = fn(shard, *device, memory_.Base(shard.rank(), shard.zone()) + shard.offset(), bytes);
+    absl::Status status = fn(shard, ShardMemory{*device, memory_.Base(shard.rank(), shard.zone()) + shard.offset(),
+                                                bytes, memory_.HostMayTouch(shard.rank(), shard.zone())});
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("variable '", variable.name(), "' on rank ", shard.rank(), " (",
                                            plans_.ranks(shard.rank()).device(), ")"));
@@ -119,21 +128,20 @@ absl::Status Variables::Initialise(int rank) const {
     const TensorType type = TypeOf(variable);
     OF_ASSIGN_OR_RETURN(const Init init, ParseInit(variable.init(), type.shape.count()));
     const uint64_t key = InitKey(plans_.seed(), variable.name());
-    OF_RETURN_IF_ERROR(ForOurShards(
-        variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) -> absl::Status {
-          if (shard.rank() != rank) return absl::OkStatus();
-          // An optimizer's state, twice as large as weights, need not come from the host.
-          if (init.kind == Init::Kind::kConstant && init.value == 0 && !device.host_accessible()) {
-            OF_RETURN_IF_ERROR(Checked(device.BindThread()));
-            return Checked(device.FillZero(data, static_cast<size_t>(num_bytes)));
-          }
-          return WriteShard(device, data, num_bytes, [&](char* host) {
-            return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
-              FillInitial(init, key, logical, length, type.dtype, host, local);
-              return absl::OkStatus();
-            });
-          });
-        }));
+    OF_RETURN_IF_ERROR(ForOurShards(variable, [&](const pb::Shard& shard, const ShardMemory& memory) -> absl::Status {
+      if (shard.rank() != rank) return absl::OkStatus();
+      // An optimizer's state, twice as large as weights, need not come from the host.
+      if (init.kind == Init::Kind::kConstant && init.value == 0 && !memory.host_may_touch) {
+        OF_RETURN_IF_ERROR(Checked(memory.device.BindThread()));
+        return Checked(memory.device.FillZero(memory.data, static_cast<size_t>(memory.num_bytes)));
+      }
+      return WriteShard(memory, [&](char* host) {
+        return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+          FillInitial(init, key, logical, length, type.dtype, host, local);
+          return absl::OkStatus();
+        });
+      });
+    }));
   }
   return absl::OkStatus();
 }
@@ -154,14 +162,13 @@ absl::Status Variables::Load(const std::string& path) const {
     ++taken;
     ReadAhead file(reader, entry->second);
     const int64_t size = static_cast<int64_t>(SizeOf(type.dtype));
-    OF_RETURN_IF_ERROR(
-        ForOurShards(variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) {
-          return WriteShard(device, data, num_bytes, [&](char* host) {
-            return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
-              return file.Copy(logical * size, length * size, host + local * size);
-            });
-          });
-        }));
+    OF_RETURN_IF_ERROR(ForOurShards(variable, [&](const pb::Shard& shard, const ShardMemory& memory) {
+      return WriteShard(memory, [&](char* host) {
+        return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+          return file.Copy(logical * size, length * size, host + local * size);
+        });
+      });
+    }));
   }
   if (taken == reader.tensors().size()) return absl::OkStatus();
   std::map<std::string, bool> known;
@@ -198,16 +205,14 @@ absl::Status Variables::Save(const std::string& path, absl::string_view suffix, 
   for (const auto& [name, variable] : selected) {
     const TensorType type = TypeOf(*variable);
     const int64_t size = static_cast<int64_t>(SizeOf(type.dtype));
-    OF_RETURN_IF_ERROR(ForOurShards(
-        *variable,
-        [&](const pb::Shard& shard, DeviceContext& device, const void* data, int64_t num_bytes) -> absl::Status {
-          if (!shard.owner()) return absl::OkStatus();
-          return ReadShard(device, data, num_bytes, [&](const char* host) {
-            return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
-              return writer.Write(name, logical * size, host + local * size, length * size);
-            });
-          });
-        }));
+    OF_RETURN_IF_ERROR(ForOurShards(*variable, [&](const pb::Shard& shard, const ShardMemory& memory) -> absl::Status {
+      if (!shard.owner()) return absl::OkStatus();
+      return ReadShard(memory, [&](const char* host) {
+        return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+          return writer.Write(name, logical * size, host + local * size, length * size);
+        });
+      });
+    }));
   }
   OF_RETURN_IF_ERROR(writer.Close());
   OF_RETURN_IF_ERROR(barrier());
@@ -227,8 +232,8 @@ std::vector<const pb::Variable*> Variables::BySize() const {
 
 template <typename Fn>
 absl::Status Variables::ForOwned(const pb::Variable& variable, const Fn& fn) const {
-  return ForOurShards(variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) {
-    return shard.owner() ? fn(shard, device, data, num_bytes) : absl::OkStatus();
+  return ForOurShards(variable, [&](const pb::Shard& shard, const ShardMemory& memory) {
+    return shard.owner() ? fn(shard, memory) : absl::OkStatus();
   });
 }
 
@@ -240,12 +245,12 @@ absl::StatusOr<OwnedState> Variables::Owned() const {
     tensor.set_dtype(variable->dtype());
     *tensor.mutable_dims() = variable->dims();
     tensor.set_trainable(variable->trainable());
-    OF_RETURN_IF_ERROR(ForOwned(*variable, [&](const pb::Shard& shard, DeviceContext&, void*, int64_t num_bytes) {
+    OF_RETURN_IF_ERROR(ForOwned(*variable, [&](const pb::Shard& shard, const ShardMemory& memory) {
       pb::CheckpointSlice& slice = *tensor.add_slices();
       *slice.mutable_start() = shard.start();
       *slice.mutable_extent() = shard.extent();
       slice.set_offset(state.num_bytes);
-      state.num_bytes += num_bytes;
+      state.num_bytes += memory.num_bytes;
       return absl::OkStatus();
     }));
     // A tensor without elements has no slices, and every process names it.
@@ -256,14 +261,13 @@ absl::StatusOr<OwnedState> Variables::Owned() const {
 
 absl::Status Variables::CopyState(char* to) const {
   for (const pb::Variable* variable : BySize()) {
-    OF_RETURN_IF_ERROR(
-        ForOwned(*variable, [&](const pb::Shard&, DeviceContext& device, const void* data, int64_t num_bytes) {
-          char* const here = std::exchange(to, to + num_bytes);
-          return ReadShard(device, data, num_bytes, [&](const char* host) {
-            std::memcpy(here, host, num_bytes);
-            return absl::OkStatus();
-          });
-        }));
+    OF_RETURN_IF_ERROR(ForOwned(*variable, [&](const pb::Shard&, const ShardMemory& memory) {
+      char* const here = std::exchange(to, to + memory.num_bytes);
+      return ReadShard(memory, [&](const char* host) {
+        std::memcpy(here, host, memory.num_bytes);
+        return absl::OkStatus();
+      });
+    }));
   }
   return absl::OkStatus();
 }
@@ -271,13 +275,12 @@ absl::Status Variables::CopyState(char* to) const {
 absl::Status Variables::ReadOwned(
     const std::function<void(const pb::Variable&, const char* data, int64_t count)>& use) const {
   for (const pb::Variable& variable : plans_.variables()) {
-    OF_RETURN_IF_ERROR(
-        ForOwned(variable, [&](const pb::Shard& shard, DeviceContext& device, const void* data, int64_t num_bytes) {
-          return ReadShard(device, data, num_bytes, [&](const char* host) {
-            use(variable, host, Count(shard));
-            return absl::OkStatus();
-          });
-        }));
+    OF_RETURN_IF_ERROR(ForOwned(variable, [&](const pb::Shard& shard, const ShardMemory& memory) {
+      return ReadShard(memory, [&](const char* host) {
+        use(variable, host, Count(shard));
+        return absl::OkStatus();
+      });
+    }));
   }
   return absl::OkStatus();
 }
@@ -295,12 +298,10 @@ absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) 
       return absl::InvalidArgumentError(
           absl::StrCat(where, " is ", TypeOf(*tensor).ToString(), ", the variable is ", type.ToString()));
     }
-    OF_RETURN_IF_ERROR(ForOurShards(
-        variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) -> absl::Status {
-          if (shard.rank() != rank) return absl::OkStatus();
-          return WriteShard(device, data, num_bytes,
-                            [&](char* host) { return checkpoint.Read(*tensor, BoxOf(shard), host); });
-        }));
+    OF_RETURN_IF_ERROR(ForOurShards(variable, [&](const pb::Shard& shard, const ShardMemory& memory) -> absl::Status {
+      if (shard.rank() != rank) return absl::OkStatus();
+      return WriteShard(memory, [&](char* host) { return checkpoint.Read(*tensor, BoxOf(shard), host); });
+    }));
   }
   return absl::OkStatus();
 }

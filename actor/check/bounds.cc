@@ -66,10 +66,6 @@ absl::Status CheckReach(const Dims& extent, int64_t offset, const Dims& stride, 
                    Text(dims));
 }
 
-int64_t ZoneBytes(const pb::Program& program, int rank, pb::Zone zone) {
-  return zone == pb::SHARED ? program.ranks(rank).shared_bytes() : program.ranks(rank).private_bytes();
-}
-
 const pb::Port* FindPort(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int id) {
   for (const pb::Port& port : ports) {
     if (port.register_() == id) return &port;

@@ -53,8 +53,6 @@ absl::Status CheckReach(const Dims& extent, int64_t offset, const Dims& stride, 
 // What the program says about itself.
 inline bool IsRank(const pb::Program& program, int rank) { return rank >= 0 && rank < program.ranks_size(); }
 inline bool IsActor(const pb::Plan& plan, int actor) { return actor >= 0 && actor < plan.actors_size(); }
-// REQUIRES: the rank exists.
-int64_t ZoneBytes(const pb::Program& program, int rank, pb::Zone zone);
 // The use of register `id` among `ports`; null if there is none.
 const pb::Port* FindPort(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int id);
 // The elements of the first operand, the one that a collective sends or receives; 0 if there is none. REQUIRES: its

@@ -4,6 +4,7 @@
 
 #include "actor/check/bounds.h"
 #include "actor/instruction/kinds.h"
+#include "actor/zones.h"
 #include "oneflow_core/dtype.h"
 #include "oneflow_core/memory_layout.h"
 
@@ -63,7 +64,7 @@ class OperandChecker {
     }
     if (operand.register_() >= 0) return SlotOf(operand.register_(), output);
     if (!pb::Zone_IsValid(operand.zone())) return Malformed("zone ", operand.zone(), " is unknown");
-    return Room{.limit = ZoneBytes(program_, actor_.rank(), operand.zone())};
+    return Room{.limit = ZoneBytes(program_.ranks(actor_.rank()), operand.zone())};
   }
 
   absl::StatusOr<Room> SlotOf(int id, bool output) const {
@@ -109,7 +110,7 @@ absl::Status CheckInstruction(const pb::Program& program, const pb::Plan& plan, 
   for (int i = 0; i < in.outputs_size(); ++i) {
     OF_RETURN_IF_ERROR_AT(operands.Check(in.outputs(i), /*output=*/true), absl::StrCat("output ", i));
   }
-  OF_RETURN_IF_ERROR(CheckScratch(in, ZoneBytes(program, actor.rank(), pb::PRIVATE)));
+  OF_RETURN_IF_ERROR(CheckScratch(in, ZoneBytes(program.ranks(actor.rank()), kWorkZone)));
   return kind->check({program, actor, in});
 }
 

@@ -8,13 +8,13 @@
 
 namespace oneflow {
 
-// InvalidArgument, saying which shipment and parcel, unless every parcel lies in a slot, counts of ragged rows travel to
-// the same reader, and a landing of the program has room for exactly what comes. REQUIRES: producer and consumers of
+// InvalidArgument, saying which shipment and parcel, unless every parcel lies in a slot, counts of ragged rows travel
+// to the same reader, and a landing of the program has room for exactly what comes. REQUIRES: producer and consumers of
 // the register were checked.
 absl::Status CheckShipments(const pb::Program& program, const pb::Plan& plan, const pb::Register& reg);
 
-// InvalidArgument, saying which landing, unless the landings of `actor` lie in its rank's private zone, apart from each
-// other, and are of inputs that other hosts fill. REQUIRES: the actor's rank and ports were checked.
+// InvalidArgument, saying which landing, unless the landings of `actor` lie in the work zone of its rank (zones.h),
+// apart from each other, and are of inputs that other hosts fill. REQUIRES: the actor's rank and ports were checked.
 absl::Status CheckLandings(const pb::Program& program, const pb::Plan& plan, const pb::Actor& actor);
 
 }  // namespace oneflow

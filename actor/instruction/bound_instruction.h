@@ -21,6 +21,7 @@
 #include "actor/data/source_cache.h"
 #include "actor/engine.h"
 #include "actor/instruction/operands.h"
+#include "actor/queues.h"
 #include "kernels/device.h"
 #include "oneflow_core/op.h"
 
@@ -36,7 +37,7 @@ struct RankContext {
   const pb::Program& plans;
   const OpRegistry& ops;
   int rank = 0;
-  pb::Queue queue = pb::COMPUTE;
+  pb::Queue queue = MainQueue();
   DeviceContext& device;  // as that queue has it
   const JobMemory& memory;
   SourceCache& sources;

@@ -111,7 +111,7 @@ class Compute final : public BoundInstruction {
   static void* Planned(const Unbound& unbound) {
     const pb::Instruction& instruction = unbound.instruction;
     if (instruction.scratch_bytes() == 0) return nullptr;
-    return unbound.context.memory.Base(unbound.context.rank, pb::PRIVATE) + instruction.scratch_offset();
+    return unbound.context.memory.Base(unbound.context.rank, kWorkZone) + instruction.scratch_offset();
   }
 
   KernelArgs Args() const {

@@ -52,7 +52,8 @@ absl::StatusOr<const int32_t*> CountsCopy::Get() {
 }
 
 DeviceContext* CountsOnHost::OfQueue(pb::Queue queue) const {
-  return queue == pb::COMPUTE ? compute_ : queue == pb::COMMUNICATION ? communication_ : nullptr;
+  const auto it = devices_.find(queue);
+  return it == devices_.end() ? nullptr : it->second;
 }
 
 absl::StatusOr<CountsCopy*> CountsOnHost::At(DeviceContext& device, const void* data, int64_t count) {

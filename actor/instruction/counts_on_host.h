@@ -47,9 +47,8 @@ class CountsCopy {
 // The counts that launches of a rank write, by address. On the launching thread, except for loading.
 class CountsOnHost {
  public:
-  // The device as the rank's queues have it, which one thread serves; null for a queue that it does not have. Borrowed.
-  CountsOnHost(DeviceContext* compute, DeviceContext* communication)
-      : compute_(compute), communication_(communication) {}
+  // The device as the rank's queues have it that launch, by queue; one thread serves them. Borrowed.
+  explicit CountsOnHost(std::map<pb::Queue, DeviceContext*> devices) : devices_(std::move(devices)) {}
 
   // Null for a queue that launches nothing here.
   DeviceContext* OfQueue(pb::Queue queue) const;
@@ -67,8 +66,7 @@ class CountsOnHost {
  private:
   using Place = std::tuple<DeviceContext*, const void*, int64_t>;
 
-  DeviceContext* const compute_;
-  DeviceContext* const communication_;
+  const std::map<pb::Queue, DeviceContext*> devices_;
   std::map<Place, CountsCopy> copies_;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "actor/zones.h"
 
 namespace oneflow {
 namespace {
@@ -14,15 +15,14 @@ struct Area {
   const char* side = "";  // "input", and which of them; -1: there is one
   int index = -1;
   int reg = -1;
-  pb::Zone zone = pb::PRIVATE;
+  pb::Zone zone = kWorkZone;
   int64_t begin = 0;      // in the zone, of the first slot
   int64_t num_bytes = 0;  // in one slot
   int64_t end = 0;        // in the zone, of the last slot
 
   std::string Name() const { return index < 0 ? side : absl::StrCat(side, " ", index); }
   std::string ToString() const {
-    return absl::StrCat(Name(), ", ", num_bytes, " bytes at ", begin, " of the ",
-                        zone == pb::SHARED ? "shared" : "private", " zone");
+    return absl::StrCat(Name(), ", ", num_bytes, " bytes at ", begin, " of the ", KindOf(zone).name, " zone");
   }
 };
 
@@ -114,7 +114,7 @@ class AreaChecker {
 
   absl::Status CheckScratch() const {
     const int64_t begin = instruction_.scratch_offset(), bytes = instruction_.scratch_bytes();
-    const Area scratch = {"scratch memory", -1, -1, pb::PRIVATE, begin, bytes, begin + bytes};
+    const Area scratch = {"scratch memory", -1, -1, kWorkZone, begin, bytes, begin + bytes};
     if (bytes == 0) return absl::OkStatus();
     for (const std::vector<Area>* const areas : {&inputs_, &outputs_}) {
       for (const Area& area : *areas) OF_RETURN_IF_ERROR(CheckApart(scratch, area));

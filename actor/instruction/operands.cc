@@ -44,7 +44,7 @@ void Operands::Add(const pb::Plan& plan, const pb::Actor& actor, const pb::Opera
   if (operand.landed()) {
     const auto& landing = *std::find_if(actor.landings().begin(), actor.landings().end(),
                                         [&](const pb::Landing& x) { return x.register_() == operand.register_(); });
-    zone = pb::PRIVATE;
+    zone = kWorkZone;
     offset += landing.offset();
     slots = plan.registers(operand.register_()).slots();
     binding.stride = slots > 1 ? landing.slot_stride() : 0;

@@ -14,7 +14,7 @@ constexpr int64_t kAlignment = 64;  // of what the compiler lays out
 TransferMemory::TransferMemory(const Unbound& unbound)
     : device_(unbound.context.device), left_(unbound.instruction.scratch_bytes()) {
   if (left_ == 0) return;
-  next_ = unbound.context.memory.Base(unbound.context.rank, pb::PRIVATE) + unbound.instruction.scratch_offset();
+  next_ = unbound.context.memory.Base(unbound.context.rank, kWorkZone) + unbound.instruction.scratch_offset();
 }
 
 absl::StatusOr<std::unique_ptr<HostTransfer>> TransferMemory::Make(int64_t num_bytes) {

@@ -38,8 +38,8 @@ class Simulator {
       acts_of_step_ += states_.back().actor.spec().acts_per_step;
     }
     for (State& state : states_) FindPorts(state);
-    queues_.resize(program.ranks_size() * pb::Queue_ARRAYSIZE);
-    turns_.resize(program.ranks_size() * pb::Queue_ARRAYSIZE);
+    queues_.resize(program.ranks_size() * kQueuesOfRank);
+    turns_.resize(program.ranks_size() * kQueuesOfRank);
     for (const pb::QueueOrder& order : plan_.orders()) {
       turns_[AddressOf(order.rank(), order.queue())].order.assign(order.actors().begin(), order.actors().end());
       for (const int32_t actor : order.actors()) states_[actor].ordered = true;

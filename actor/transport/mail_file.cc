@@ -56,7 +56,7 @@ bool IsInside(int64_t offset, int64_t num_bytes, int64_t size) {
 absl::Status CheckRing(const pb::MailRing& ring, int64_t size) {
   const bool inside = IsInside(ring.offset(), RingMemory::NumBytes(ring.capacity()), size) &&
                       IsInside(ring.bell(), sizeof(Doorbell::Word), size);
-  if (inside && ring.capacity() > 0 && ring.rank() >= 0 && ring.rank() < INT32_MAX / pb::Queue_ARRAYSIZE &&
+  if (inside && ring.capacity() > 0 && ring.rank() >= 0 && ring.rank() < INT32_MAX / kQueuesOfRank &&
       pb::Queue_IsValid(ring.queue()))
     return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a ring of ", ring.capacity(), " messages to queue ", ring.queue(),
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<MailFile>> MailFile::Create(const pb::Program& pr
     pb::MailRing& ring = *announcement.add_rings();
     ring.set_process(from);
     ring.set_rank(RankAt(address));
-    ring.set_queue(static_cast<pb::Queue>(address % pb::Queue_ARRAYSIZE));
+    ring.set_queue(QueueAt(address));
     ring.set_offset(size);
     ring.set_capacity(static_cast<uint32_t>(messages));
     ring.set_bell(BellOffset(thread));

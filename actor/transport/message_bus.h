@@ -7,13 +7,9 @@
 
 #include "absl/types/span.h"
 #include "actor/message.h"
-#include "proto/program.pb.h"
+#include "actor/queues.h"
 
 namespace oneflow {
-
-// The address of actors: a queue of a rank.
-inline int AddressOf(int rank, pb::Queue queue) { return rank * pb::Queue_ARRAYSIZE + queue; }
-inline int RankAt(int address) { return address / pb::Queue_ARRAYSIZE; }
 
 // Receives the messages for a queue of a rank of this process. Any thread; never blocks for long.
 class MessageSink {

@@ -19,7 +19,7 @@ ProcessBus::ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwor
       peers_(peers),
       ids_(ids),
       on_error_(std::move(on_error)),
-      sinks_(process_of_rank_.size() * pb::Queue_ARRAYSIZE, nullptr),
+      sinks_(process_of_rank_.size() * kQueuesOfRank, nullptr),
       files_(process_of_rank_.empty() ? 1 : 1 + *std::max_element(process_of_rank_.begin(), process_of_rank_.end())),
       is_far_(files_.size(), false) {}
 

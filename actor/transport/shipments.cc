@@ -207,7 +207,7 @@ void Shipments::AddCounts(const pb::Program& program, int plan, int reg, const J
 void Shipments::AddLandings(const pb::Program& program, int process, int plan, int actor, const JobMemory& memory) {
   const pb::Actor& to = program.plans(plan).actors(actor);
   if (program.ranks(to.rank()).process() != process) return;
-  char* const base = memory.Base(to.rank(), pb::PRIVATE);
+  char* const base = memory.Base(to.rank(), kWorkZone);
   for (const pb::Landing& landing : to.landings()) {
     const pb::Register& reg = program.plans(plan).registers(landing.register_());
     landings_.emplace(Key{plan, landing.register_(), actor},

@@ -325,6 +325,7 @@ class Elsewhere : public PeerNetwork::Listener {
     if (has_memory) {
       pb::SharedZone& zone = *mine.add_zones();
       zone.set_rank(1);
+      zone.set_zone(pb::SHARED);
       zone.set_pid(getpid());
       zone.set_fd(1);
       zone.set_size(64);

@@ -81,11 +81,13 @@ TEST(JobMemoryTest, GivesEveryRankItsZones) {
   ASSERT_OK(memory.Allocate(0, sizes, device));
   ASSERT_OK(memory.Allocate(1, pb::Rank(), device));
   EXPECT_NE(memory.Base(0, pb::PRIVATE), nullptr);
-  ASSERT_NE(memory.shared_file(0), nullptr);
-  EXPECT_EQ(memory.Base(0, pb::SHARED), memory.shared_file(0)->data());
+  EXPECT_EQ(memory.HostMayTouch(0, pb::PRIVATE), device.host_accessible());
+  EXPECT_EQ(memory.HostMayTouch(0, pb::SHARED), device.host_accessible());
+  ASSERT_NE(memory.file(0, pb::SHARED), nullptr);
+  EXPECT_EQ(memory.Base(0, pb::SHARED), memory.file(0, pb::SHARED)->data());
   EXPECT_EQ(memory.Base(1, pb::PRIVATE), nullptr);
   EXPECT_EQ(memory.Base(1, pb::SHARED), nullptr);
-  ASSERT_OK(memory.MapPeer(2, getpid(), memory.shared_file(0)->fd(), 4096));
+  ASSERT_OK(memory.MapPeer(2, pb::SHARED, getpid(), memory.file(0, pb::SHARED)->fd(), 4096));
   memory.Base(0, pb::SHARED)[7] = 3;
   EXPECT_EQ(memory.Base(2, pb::SHARED)[7], 3);
 }

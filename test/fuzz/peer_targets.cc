@@ -73,6 +73,7 @@ pb::PeerScript Conversation() {
   pb::PeerPlan& plan = *script.add_frames()->mutable_plan();
   plan.set_hash("0123");
   pb::SharedZone& zone = *plan.add_zones();
+  zone.set_zone(pb::SHARED);
   zone.set_pid(1);
   zone.set_size(4096);
   script.add_frames()->mutable_messages()->set_packed(std::string(2 * sizeof(oneflow::Message), '\1'));

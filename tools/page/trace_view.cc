@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "actor/queues.h"
 #include "actor/trace/chrome_trace.h"
 
 namespace oneflow {
@@ -29,7 +30,7 @@ StepKey KeyOf(const TracedAct& act) { return {act.run, act.plan, act.step}; }
 
 std::string QueueName(const Trace& trace, const pb::Actor& actor) {
   return absl::StrCat("rank ", actor.rank(), " (", trace.head.program().ranks(actor.rank()).device(), ") ",
-                      absl::AsciiStrToLower(pb::Queue_Name(actor.queue())));
+                      oneflow::QueueName(actor.queue()));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "actor/instruction/bound_instruction.h"
 #include "actor/local_device.h"
 #include "actor/memory.h"
+#include "actor/queues.h"
 #include "actor/variables.h"
 #include "tools/job/median.h"
 
@@ -178,11 +179,11 @@ class RankReplay {
     void* scratch = nullptr;
   };
 
-  // What does not compute has a core at most, as in the engine.
+  // The main queue has all cores, others have one at most, as in the engine.
   absl::StatusOr<DeviceContext*> DeviceOf(pb::Queue queue) {
     Queue& of = queues_[queue];
     if (of.device == nullptr) {
-      OF_ASSIGN_OR_RETURN(of.device, OpenDevice(program_, rank_, queue == pb::COMPUTE ? options_.threads : 1));
+      OF_ASSIGN_OR_RETURN(of.device, OpenDevice(program_, rank_, queue == MainQueue() ? options_.threads : 1));
     }
     return of.device.get();
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "actor/queues.h"
 
 namespace oneflow {
 namespace {
@@ -22,10 +23,10 @@ class Divider {
       const TracedAct*& before = last[{actor.rank(), actor.queue()}];
       before_[&act - trace.acts.data()] = before != nullptr && before->run == act.run ? before : nullptr;
       before = &act;
-      if (actor.queue() == pb::COMPUTE) Add(act);
+      if (actor.queue() == MainQueue()) Add(act);
     }
     for (const auto& [where, act] : last) {
-      if (where.second != pb::COMPUTE) continue;
+      if (where.second != MainQueue()) continue;
       ranks_[where.first].rest += std::max<int64_t>(0, windows_.at(act->run)->end_ns - act->end_ns);
     }
   }
@@ -74,9 +75,10 @@ class Divider {
       const int64_t end = std::clamp(act->end_ns, from, until), begin = std::clamp(act->begin_ns, from, end);
       to.messages += until - end;
       const pb::Actor& actor = trace_.ActorOf(*act);
-      int64_t& what = actor.queue() == pb::COMMUNICATION ? to.exposed[absl::StrJoin(actor.crosses(), ", ")]
-                      : actor.queue() == pb::HOST        ? to.host
-                                                         : to.bubble;
+      const QueueKind& queue = KindOf(actor.queue());
+      int64_t& what = queue.moves_between_ranks ? to.exposed[absl::StrJoin(actor.crosses(), ", ")]
+                      : queue.launches          ? to.bubble
+                                                : to.host;
       what += end - begin;
       until = begin;
       const TracedAct *before = Before(*act), *cause = index_.CauseOf(*act);
