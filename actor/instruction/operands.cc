@@ -5,7 +5,7 @@
 namespace oneflow {
 namespace {
 
-int FindPort(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int id) {
+int PortIndex(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int id) {
   for (int i = 0; i < ports.size(); ++i) {
     if (ports[i].register_() == id) return i;
   }
@@ -48,7 +48,7 @@ void Operands::Add(const pb::Plan& plan, const pb::Actor& actor, const pb::Opera
     offset += landing.offset();
     slots = plan.registers(operand.register_()).slots();
     binding.stride = slots > 1 ? landing.slot_stride() : 0;
-    binding.port = FindPort(actor.inputs(), operand.register_());
+    binding.port = PortIndex(actor.inputs(), operand.register_());
   } else if (operand.register_() >= 0) {
     const pb::Register& reg = plan.registers(operand.register_());
     rank = plan.actors(reg.producer()).rank();
@@ -57,9 +57,9 @@ void Operands::Add(const pb::Plan& plan, const pb::Actor& actor, const pb::Opera
     slots = reg.slots();
     binding.stride = slots > 1 ? reg.slot_stride() : 0;
     // An input that is no input port is a variable which this actor overwrites.
-    binding.port = output ? -1 : FindPort(actor.inputs(), operand.register_());
+    binding.port = output ? -1 : PortIndex(actor.inputs(), operand.register_());
     binding.output_port = binding.port < 0;
-    if (binding.output_port) binding.port = FindPort(actor.outputs(), operand.register_());
+    if (binding.output_port) binding.port = PortIndex(actor.outputs(), operand.register_());
   }
   char* base = memory.Base(rank, zone);
   if (base != nullptr) arg.data = binding.base = base + offset;  // empty operands may have no zone behind them
