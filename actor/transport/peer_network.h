@@ -1,4 +1,4 @@
-// The control network of one job: a gRPC stream between every two of its worker processes.
+// The control network of one job: a stream between every two of its worker processes.
 //
 //   process 0          process 1          process 2        the higher number calls, the lower listens
 //       ▲ ◄───stream────── │ ▲ ◄───stream──── │
@@ -47,44 +47,39 @@ class PeerNetwork {
                                                              const std::string& host = "127.0.0.1",
                                                              const TlsIdentity& identity = {}, uint64_t run = 0);
   // Sends what is still queued, for at most two seconds, then closes.
-  ~PeerNetwork();
+  virtual ~PeerNetwork() = default;
 
-  int process() const;
-  int num_processes() const;
+  virtual int process() const = 0;
+  virtual int num_processes() const = 0;
   // Whether it has an identity, so that its traffic is secret.
-  bool is_secret() const;
+  virtual bool is_secret() const = 0;
   // "127.0.0.1:41234": what the peers need to Connect().
-  const std::string& address() const;
+  virtual const std::string& address() const = 0;
 
   // Connects to every peer, given the addresses of all processes (the own one is not used). DeadlineExceeded naming the
   // missing peers after `timeout`; FailedPrecondition if a peer is of another job, attempt or job size;
   // PermissionDenied if one is no part of the cluster.
-  absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout);
+  virtual absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout) = 0;
 
   // Sets the listener; null: none, and messages wait. When it returns, no call to the former listener is running.
-  void SetListener(Listener* listener);
+  virtual void SetListener(Listener* listener) = 0;
 
   // Any thread; returns at once. Dropped if the peer is lost.
-  void Send(int process, absl::Span<const Message> messages);
+  virtual void Send(int process, absl::Span<const Message> messages) = 0;
   // Tells all peers that this process has failed.
-  void SendError(const absl::Status& status);
+  virtual void SendError(const absl::Status& status) = 0;
 
   // Sends `mine` to all peers and returns theirs, by process (the own entry is `mine`). Errors as Barrier().
-  absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
+  virtual absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine) = 0;
   // The same with any bytes, between runs. They travel in pieces. ResourceExhausted if they are longer than 1 GiB.
-  absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine);
+  virtual absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine) = 0;
   // Returns when every process has called it as often. Data sent before it has then arrived. Unavailable if a peer is
   // lost that has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().
-  absl::Status Barrier();
+  virtual absl::Status Barrier() = 0;
   // Compares our steady clock with that of another process, as well as some round trips can. Errors as Barrier().
-  absl::StatusOr<ClockReading> CompareClock(int process);
+  virtual absl::StatusOr<ClockReading> CompareClock(int process) = 0;
   // Makes these four return `status`, now and later.
-  void Interrupt(const absl::Status& status);
-
- private:
-  class Impl;
-  explicit PeerNetwork(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  virtual void Interrupt(const absl::Status& status) = 0;
 };
 
 }  // namespace oneflow

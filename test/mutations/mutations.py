@@ -134,7 +134,7 @@ RUNTIME = [
     Mutation("a stream that does not wait for another", "actor/actor_thread.cc",
              "    if (error == nullptr) error = c_.lanes[entry.lane].device.WaitBehind(other, x.event);\n", "",
              "ActorThreadTest.*", r"FAILED.*ActsOnOtherStreamsAreLaunchedBehind", "actor_test"),
-    Mutation("collectives that are not aborted", "actor/engine.cc",
+    Mutation("collectives that are not aborted", "actor/engine/running.cc",
              "  if (options_.collectives != nullptr) options_.collectives->Abort();\n", "", "DeviceFaultsTest.ADeviceThatFails*",
              r"DeviceFaultsTest.ADeviceThatFailsEndsTheRun", JOBS),
 ]
