@@ -166,7 +166,6 @@ bool MakeThread(const EngineOptions& options, Running& running, const std::vecto
 
 // Returns how many of them report that they have warmed up their devices.
 int MakeThreads(const EngineOptions& options, Running& running, LoadedJob& job) {
-  if (options.trace_bytes > 0) job.bus->UseClock(TraceRing::Now);
   job.thread_at.resize(job.program.ranks_size() * kQueuesOfRank, nullptr);
   int reporting = 0;
   for (const std::vector<Lane*>& lanes : job.LanesByThread()) reporting += MakeThread(options, running, lanes, job);

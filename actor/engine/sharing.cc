@@ -66,6 +66,9 @@ class Meeting {
     return CheckZonesAreHere();
   }
 
+  // The shared memory of processes of this host, by process.
+  std::map<int, std::unique_ptr<PeerMailFile>> TakeFiles() { return std::move(files_); }
+
  private:
   void AddZone(int rank, pb::Zone zone, pb::PeerPlan& mine) const {
     const SharedMemory* const file = job_.memory.file(rank, zone);
@@ -95,7 +98,7 @@ class Meeting {
     absl::StatusOr<std::unique_ptr<PeerMailFile>> file = PeerMailFile::Map(plan.mail(), job_.process);
     if (file.ok()) {
       cores_taken_[process] = &(*file)->cores_taken();
-      job_.bus->Attach(process, *std::move(file));
+      files_[process] = *std::move(file);
       return MapZones(process, plan);
     }
     const std::string who = absl::StrCat("process ", process);
@@ -145,7 +148,8 @@ class Meeting {
 
   const EngineOptions& options_;
   LoadedJob& job_;
-  std::map<int, CoreBudget::Taken*> cores_taken_;  // by process, of this host
+  std::map<int, CoreBudget::Taken*> cores_taken_;       // by process, of this host
+  std::map<int, std::unique_ptr<PeerMailFile>> files_;  // by process, of this host
 };
 
 }  // namespace
@@ -154,18 +158,25 @@ absl::Status MeetPeers(const EngineOptions& options, OtherHosts::Listener& liste
                        const std::function<void(absl::Status)>& on_error, LoadedJob& job) {
   job.ids = std::make_unique<ProgramIds>(job.program);
   job.others = std::make_unique<OtherHosts>(job.program, job.process, job.memory, *job.ids, listener);
+  Meeting meeting(options, job);
+  if (options.peers != nullptr) {
+    OF_ASSIGN_OR_RETURN(const pb::PeerPlan mine, meeting.Introduction());
+    OF_ASSIGN_OR_RETURN(const std::vector<pb::PeerPlan> plans, options.peers->Exchange(mine));
+    OF_RETURN_IF_ERROR(meeting.Meet(mine, plans));
+  }
+  RouteContext routes = {.process = job.process,
+                         .ids = *job.ids,
+                         .peers = options.peers,
+                         .channel = job.others->channel(),
+                         .shipments = job.others->shipments().empty() ? nullptr : &job.others->shipments(),
+                         .on_error = on_error};
+  if (options.trace_bytes > 0) routes.now_ns = TraceRing::Now;
   std::vector<int> process_of_rank;
   for (const pb::Rank& rank : job.program.ranks()) process_of_rank.push_back(rank.process());
-  job.bus = std::make_unique<ProcessBus>(job.process, process_of_rank, options.peers, *job.ids, on_error);
-  job.bus->Attach(nullptr, job.others->shipments(), job.others->are_far());
-  if (options.peers == nullptr) return absl::OkStatus();
-  Meeting meeting(options, job);
-  OF_ASSIGN_OR_RETURN(const pb::PeerPlan mine, meeting.Introduction());
-  job.bus->Attach(job.others->channel(), job.others->shipments(), job.others->are_far());
-  OF_ASSIGN_OR_RETURN(const std::vector<pb::PeerPlan> plans, options.peers->Exchange(mine));
-  OF_RETURN_IF_ERROR(meeting.Meet(mine, plans));
+  job.bus = std::make_unique<ProcessBus>(std::move(routes), std::move(process_of_rank), job.others->are_far(),
+                                         meeting.TakeFiles());
   // From here on a process may fail, and take its memory with it, without harming the others.
-  return options.peers->Barrier();
+  return options.peers == nullptr ? absl::OkStatus() : options.peers->Barrier();
 }
 
 }  // namespace oneflow

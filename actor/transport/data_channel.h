@@ -1,18 +1,10 @@
-// Messages and bytes between processes of different hosts, over UCX: TCP, or what faster cards offer where UCX_TLS and
-// UCX_NET_DEVICES name them.
-//
-//   process 0, host 0                                                       process 1, host 1
-//   actor threads ──► Send() ──► queue ──► thread ══ UCX ══► thread ──► Receiver ──► memory, mailboxes
-//
-// One thread moves everything and sleeps when idle. Before it sleeps it spins for a while if the process has a core to
-// spare; without one, it looks four times in a millisecond while payloads move. Data in few runs is sent without a copy
-// on the way to the network. Payloads go in pieces, with messages between them.
+// Messages and bytes between processes of different hosts. An implementation is a file and a row of the table in
+// data_channel.cc; ucx_channel.cc is the one that there is.
 //
 // Who may send is settled before: peers hear the address and a stamp of random bytes over the control network, and data
 // without the stamp is dropped. Where that network is secret they hear a key too, and everything on this channel is
-// sealed with it (seal.h): data that is not sealed, was changed or comes again is dropped. UCX itself reads the bytes
-// before that, and trusts them: its ports are not for strangers (tools/control/security/README.md). A connection that
-// breaks is reported once and not made again.
+// sealed with it (seal.h): data that is not sealed, was changed or comes again is dropped. A connection that breaks is
+// reported once and not made again.
 #pragma once
 
 #include <cstdint>
@@ -54,35 +46,30 @@ class DataChannel {
     int num_processes = 1;
     std::string host;             // an address of this host, whose network card is used
     CoreBudget* cores = nullptr;  // borrowed; null: the thread never spins
+    const char* kind = "";        // its name in the table, set by Create()
     bool is_secret = false;       // only peers read announcements, and the data is for nobody else
   };
-  // Unavailable, saying why, if the library finds no network to use.
+  // The first of the table that finds a network to use. Unavailable, saying why, if none does.
   static absl::StatusOr<std::unique_ptr<DataChannel>> Create(const Options& options);
   // Sends what is still queued, for at most two seconds, then closes.
-  ~DataChannel();
+  virtual ~DataChannel() = default;
 
   // The information that peers need.
-  const pb::PeerData& announcement() const { return announcement_; }
+  virtual const pb::PeerData& announcement() const = 0;
   // Before anything is sent to that process. InvalidArgument if its announcement has no address or key, Unavailable if
   // there is no way to it.
-  absl::Status Connect(int process, const pb::PeerData& peer);
+  virtual absl::Status Connect(int process, const pb::PeerData& peer) = 0;
   // Sets the receiver, borrowed; earlier data waits.
-  void Start(Receiver& receiver);
+  virtual void Start(Receiver& receiver) = 0;
 
   // Any thread; return at once. Messages have the numbers of the whole job, and arrive in the order of the calls, maybe
   // before payloads of earlier ones; so do payloads. The shipped bytes of a slot must stay as they are until the
   // receiver frees it.
-  void SendMessages(int process, absl::Span<const Message> messages);
-  void SendShipment(int process, Use use, const Message& message, const Shipment& shipment, int32_t slot);
+  virtual void SendMessages(int process, absl::Span<const Message> messages) = 0;
+  virtual void SendShipment(int process, Use use, const Message& message, const Shipment& shipment, int32_t slot) = 0;
 
   // Of payloads, since creation. Any thread.
-  int64_t bytes_sent() const;
-
- private:
-  class Impl;
-  explicit DataChannel(std::unique_ptr<Impl> impl, pb::PeerData announcement);
-  std::unique_ptr<Impl> impl_;
-  pb::PeerData announcement_;
+  virtual int64_t bytes_sent() const = 0;
 };
 
 }  // namespace oneflow

@@ -65,7 +65,11 @@ absl::Status OtherHosts::Open(const PeerNetwork& peers, CoreBudget& cores) {
 }
 
 absl::Status OtherHosts::Connect(int process, const pb::PeerData& peer) {
-  return exchanges_[process] ? channel_->Connect(process, peer) : absl::OkStatus();
+  if (!exchanges_[process]) return absl::OkStatus();
+  const std::string& ours = channel_->announcement().channel();
+  if (peer.address().empty() || peer.channel() == ours) return channel_->Connect(process, peer);
+  return absl::FailedPreconditionError(absl::StrCat("process ", process, " sends data over '", peer.channel(),
+                                                    "', process ", process_, " over '", ours, "'"));
 }
 
 void OtherHosts::Start() {

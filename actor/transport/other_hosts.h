@@ -54,7 +54,8 @@ class OtherHosts : private DataChannel::Receiver {
 
   // The channel, if there is anything to exchange, at our address in `peers`. Errors of DataChannel::Create.
   absl::Status Open(const PeerNetwork& peers, CoreBudget& cores);
-  // To a process of another host, if we exchange anything with it. Errors of DataChannel::Connect.
+  // To a process of another host, if we exchange anything with it. FailedPrecondition if it has another kind of
+  // channel; errors of DataChannel::Connect.
   absl::Status Connect(int process, const pb::PeerData& peer);
   // Earlier data waits until then.
   void Start();

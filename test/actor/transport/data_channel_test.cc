@@ -7,14 +7,18 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "actor/transport/other_hosts.h"
+#include "actor/transport/peer_network.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
 using ::oneflow::testing::StatusIs;
+using ::oneflow::testing::TestPlan;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Use = DataChannel::Use;
@@ -196,6 +200,53 @@ TEST_P(SealedDataChannelTest, APeerThatSaysNoKeyIsRefusedWhereAllIsSealed) {
   }
   EXPECT_THAT(channels_[0]->Connect(1, channels_[1]->announcement()),
               StatusIs(absl::StatusCode::kInvalidArgument, "process 1 announces: a key of 0 bytes; one has 32"));
+}
+
+// Of a network, only where it is and whether it is secret.
+class Somewhere final : public PeerNetwork {
+ public:
+  int process() const override { return 0; }
+  int num_processes() const override { return 2; }
+  bool is_secret() const override { return false; }
+  const std::string& address() const override { return address_; }
+  absl::Status Connect(const std::vector<std::string>&, absl::Duration) override { return absl::OkStatus(); }
+  void SetListener(Listener*) override {}
+  void Send(int, absl::Span<const Message>) override {}
+  void SendError(const absl::Status&) override {}
+  absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine) override { return std::vector{mine}; }
+  absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine) override { return std::vector{mine}; }
+  absl::Status Barrier() override { return absl::OkStatus(); }
+  absl::StatusOr<ClockReading> CompareClock(int) override { return ClockReading(); }
+  void Interrupt(const absl::Status&) override {}
+
+ private:
+  const std::string address_ = "127.0.0.1:1";
+};
+
+class Nobody final : public OtherHosts::Listener {
+ public:
+  void OnMessages(int, absl::Span<const Message>) override {}
+  absl::Status Deliver(const Message&) override { return absl::OkStatus(); }
+  void OnPeerLost(int, absl::Status) override {}
+};
+
+TEST(OtherHostsTest, RefuseAPeerWithAnotherKindOfChannel) {
+  TestPlan plan({0, 1});
+  plan.set().mutable_ranks(1)->set_host(1);
+  const int from = plan.Actor(0, "from"), to = plan.Actor(1, "to");
+  plan.Register("x", {from}, {{to}}, 1);
+  const JobMemory memory(2);
+  const ProgramIds ids(plan.set());
+  Nobody listener;
+  CoreBudget cores(1);
+  OtherHosts others(plan.set(), 0, memory, ids, listener);
+  ASSERT_OK(others.Open(Somewhere(), cores));
+  ASSERT_NE(others.channel(), nullptr);
+  pb::PeerData peer;
+  peer.set_address(std::string(64, 'x'));
+  peer.set_channel("pigeons");
+  EXPECT_THAT(others.Connect(1, peer), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                "process 1 sends data over 'pigeons', process 0 over 'ucx'"));
 }
 
 TEST_P(DataChannelTest, APeerThatIsGoneIsToldOnce) {
