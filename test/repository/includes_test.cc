@@ -37,6 +37,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"<initializer_list>", "initializer_list"},
         {"<iterator>", "size"},
         {"<limits>", "numeric_limits"},
+        {"<list>", "list"},
         {"<map>", "erase_if map"},
         {"<memory>", "make_shared make_unique shared_ptr unique_ptr"},
         {"<mutex>", "lock_guard mutex unique_lock"},
@@ -65,6 +66,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"\"absl/strings/str_cat.h\"", "StrCat"},
         {"\"absl/strings/string_view.h\"", "string_view"},
         {"\"absl/synchronization/mutex.h\"", "Condition Mutex MutexLock"},
+        {"\"absl/time/clock.h\"", "Now"},
         {"\"absl/time/time.h\"",
          "Duration FromChrono InfiniteDuration InfiniteFuture InfinitePast Milliseconds Minutes Seconds Time "
          "ToDoubleSeconds ZeroDuration"},

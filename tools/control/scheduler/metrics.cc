@@ -12,6 +12,35 @@ constexpr char kPlanOfSteps[] = "train";
 
 }  // namespace
 
+void WriteJobCounts(const std::array<int64_t, pb::JobState_ARRAYSIZE>& counts, Families& families) {
+  for (int state = 0; state < pb::JobState_ARRAYSIZE; ++state) {
+    families.Gauge("oneflow_jobs", "Jobs by state; those that are QUEUED are the queue",
+                   {{"state", pb::JobState_Name(static_cast<pb::JobState>(state))}},
+                   static_cast<double>(counts[state]));
+  }
+}
+
+void WriteNodes(const std::vector<pb::Node>& nodes, Families& families) {
+  double up = 0, away = 0, drained = 0;
+  std::map<std::string, double> offered, used;  // by kind
+  for (const pb::Node& node : nodes) {
+    (node.away() ? away : up) += 1;
+    drained += node.drained();
+    offered["cpu"] += node.cpu_devices();
+    offered["cuda"] += node.cuda_devices();
+    used["cpu"] += node.used_cpu();
+    used["cuda"] += node.used_cuda();
+  }
+  const char* const kDaemons = "oneflow_daemons";
+  families.Gauge(kDaemons, "Daemons by state", {{"state", "up"}}, up);
+  families.Gauge(kDaemons, "", {{"state", "away"}}, away);
+  families.Gauge("oneflow_drained_daemons", "Daemons that get no new jobs", {}, drained);
+  for (const char* kind : {"cpu", "cuda"}) {
+    families.Gauge("oneflow_devices", "Devices that daemons offer", {{"device", kind}}, offered[kind]);
+    families.Gauge("oneflow_used_devices", "Devices that jobs have", {{"device", kind}}, used[kind]);
+  }
+}
+
 void SchedulerMetrics::Add(const pb::JobSpec& spec, int64_t number) {
   JobCounts& job = jobs_[number];
   job.name = VisibleText(spec.name());

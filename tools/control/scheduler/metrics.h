@@ -5,6 +5,7 @@
 // a time. Counters begin at 0 with the scheduler's process.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,11 @@
 #include "tools/job/step_clock.h"
 
 namespace oneflow {
+
+// How many jobs there are, by state.
+void WriteJobCounts(const std::array<int64_t, pb::JobState_ARRAYSIZE>& counts, Families& families);
+// What daemons offer and jobs have of it.
+void WriteNodes(const std::vector<pb::Node>& nodes, Families& families);
 
 // Thread-safe.
 class SchedulerMetrics {

@@ -1,13 +1,12 @@
-// The scheduler's process: the state machine behind a lock, its store, and gRPC around them.
+// The scheduler's process: what gRPC and HTTP ask of the core.
 //
-//   gRPC threads ──► lock { state ──► effects } ──► store thread: a transaction for all that has come meanwhile
-//   ticker ─────────►                                  ├─► outboxes ──► one writer thread per daemon
-//                                                      └─► watchers wake up and read new events from the store
+//   gRPC threads: gate ──► core.h: lock { state ──► effects } ──► effect_writer.h: store, then tell
+//   HTTP: gate ──────────►                                            ├─► outboxes ──► one writer thread per daemon
+//                                                                     └─► watchers, which read new events
 //
-// The lock is held for decisions alone, so that a lease is renewed in microseconds whatever the disk does. What is told
-// is stored before: messages, answers to Submit and Cancel, and events wait for the transaction that has them. Who
-// watches sleeps until the job has more events; nothing polls the store. If the store cannot be written the scheduler
-// ends, rather than promise what it might forget. What is damaged in it costs the job that it is of, and no other.
+// What is told is stored before: messages, answers to Submit and Cancel, and events wait for the transaction that has
+// them. If the store cannot be written the scheduler ends, rather than promise what it might forget. What is damaged in
+// it costs the job that it is of, and no other.
 #pragma once
 
 #include <memory>

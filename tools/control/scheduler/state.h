@@ -1,6 +1,6 @@
 // The scheduler as a pure state machine: no threads, no gRPC, no clock of its own.
 //
-// An input is something that happened, with the time at which it did; the answer is a list of effects. service.cc
+// An input is something that happened, with the time at which it did; the answer is a list of effects. core.cc
 // carries them out in order: what is to be stored is committed before anyone is told.
 //
 //   Submit ─► QUEUED ──every process has devices──► STARTING ──all said hello──► RUNNING ──all finished──► FINISHED
