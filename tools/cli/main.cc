@@ -17,8 +17,9 @@ namespace {
 // In the order in which help lists them.
 std::vector<Command> Commands() {
   std::vector<Command> all;
-  for (const auto table : {RunCommands, JoinCommands, ManifestCommands, PlanCommands, TraceCommands, CheckpointCommands,
-                           SchedulerCommands, SecurityCommands, BenchCommands, ManualCommands, ServerCommands}) {
+  for (const auto table :
+       {RunCommands, JoinCommands, ManifestCommands, ConfigCommands, PlanCommands, TraceCommands, CheckpointCommands,
+        SchedulerCommands, SecurityCommands, BenchCommands, ManualCommands, ServerCommands}) {
     for (Command& command : table()) all.push_back(std::move(command));
   }
   return all;

@@ -1,7 +1,6 @@
 #include "tools/job/cluster.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "sbp/device_kinds.h"
@@ -65,14 +64,7 @@ class HostReader {
   absl::StatusOr<HostGroup> Group(const pb::Hosts& group) const {
     HostGroup hosts;
     hosts.count = NumHosts(group);
-    if (hosts.count < 1) return Wrong(absl::StrCat("count ", hosts.count, " is not positive"));
     hosts.devices = DevicesOnEach(group, config_.config);
-    if (hosts.devices < 1) return Wrong(absl::StrCat("devices ", hosts.devices, " is not positive"));
-    for (const auto& [field, value] : {std::pair<const char*, int64_t>("cores", group.cores()),
-                                       {"memory_bytes", group.memory_bytes()},
-                                       {"device_memory_bytes", group.device_memory_bytes()}}) {
-      if (value < 0) return Wrong(absl::StrCat(field, " ", value, " is negative"));
-    }
     hosts.cores = group.cores();
     hosts.memory_bytes = group.memory_bytes();
     OF_ASSIGN_OR_RETURN(hosts.device,
@@ -87,17 +79,8 @@ class HostReader {
   static absl::StatusOr<Nics> Cards(const pb::Nics& given) {
     OF_ASSIGN_OR_RETURN(Nics nics, NicsOfClass(given.link()));
     if (given.has_count()) nics.count = given.count();
-    if (nics.count < 1) return Wrong(absl::StrCat(given.link(), ": count ", nics.count, " is not positive"));
-    if (given.has_gbit_per_s()) {
-      if (!(given.gbit_per_s() > 0) || !std::isfinite(given.gbit_per_s()))
-        return Wrong(absl::StrCat(given.link(), ": gbit_per_s ", given.gbit_per_s(), " is not a finite number > 0"));
-      nics.link.beta_s_per_byte = 8e-9 / given.gbit_per_s();
-    }
-    if (given.has_latency_us()) {
-      if (!(given.latency_us() >= 0) || !std::isfinite(given.latency_us()))
-        return Wrong(absl::StrCat(given.link(), ": latency_us ", given.latency_us(), " is not a finite number >= 0"));
-      nics.link.alpha_s = given.latency_us() * 1e-6;
-    }
+    if (given.has_gbit_per_s()) nics.link.beta_s_per_byte = 8e-9 / given.gbit_per_s();
+    if (given.has_latency_us()) nics.link.alpha_s = given.latency_us() * 1e-6;
     return nics;
   }
 

@@ -82,6 +82,18 @@ std::string FindNotUtf8(const google::protobuf::Message& message, const std::str
   return "";
 }
 
+// "cluster.hosts[1].count" -> "cluster.hosts.count": places are those of the first element.
+std::string WithoutIndices(absl::string_view path) {
+  std::string name;
+  bool inside = false;
+  for (const char c : path) {
+    inside |= c == '[';
+    if (!inside) name += c;
+    inside &= c != ']';
+  }
+  return name;
+}
+
 // Whether the text would be read as something else than a bare string.
 bool IsQuoted(absl::string_view value) { return value.size() >= 2 && (value.front() == '"' || value.front() == '\''); }
 
@@ -98,7 +110,7 @@ std::string QuoteText(absl::string_view value) {
 
 std::string SourcedConfig::Where(absl::string_view path) const {
   std::string place = file;
-  for (std::string prefix(path); !prefix.empty();) {
+  for (std::string prefix = WithoutIndices(path); !prefix.empty();) {
     if (const auto it = places.find(prefix); it != places.end()) {
       place = it->second;
       break;

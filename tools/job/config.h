@@ -17,7 +17,8 @@ struct SourcedConfig {
   std::string file;                           // as the user named it
   std::map<std::string, std::string> places;  // "train.batch_size" -> "job.pbtxt:12" or "--set train.batch_size=7"
 
-  // "job.pbtxt:12: train.batch_size"; for a field that is not set, the nearest enclosing message's place.
+  // "job.pbtxt:12: train.batch_size"; for a field that is not set, the nearest enclosing message's place. Of a repeated
+  // field, "cluster.hosts[1]", the first element's place.
   std::string Where(absl::string_view path) const;
 };
 

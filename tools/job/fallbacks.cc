@@ -24,7 +24,7 @@ FallbackConfig OnMesh(const SourcedConfig& config, const pb::Mesh& mesh, std::st
   const int64_t devices = NumDevices(smaller);
   int64_t of_each = std::min(per_process, devices);
   while (of_each > 1 && devices % of_each != 0) --of_each;
-  cluster.set_processes(static_cast<int>(of_each > 0 ? devices / of_each : 0));  // 0: the mesh is refused
+  cluster.set_processes(static_cast<int>(of_each > 0 ? devices / of_each : 1));
   return fallback;
 }
 

@@ -14,6 +14,7 @@
 #include "tools/job/data.h"
 #include "tools/job/evaluation.h"
 #include "tools/job/fallbacks.h"
+#include "tools/job/field_rules.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
 #include "tools/job/optimizer.h"
@@ -28,66 +29,39 @@
 namespace oneflow {
 namespace {
 
-constexpr double kWaitSeconds = 5;  // of a restart, for lost daemons
-
-void MakeAbsolute(std::string* path) {
-  std::error_code ignored;
-  if (!path->empty()) *path = std::filesystem::absolute(*path, ignored).lexically_normal().string();
-}
-
-void MakePathsAbsolute(pb::JobConfig& config) {
-  if (config.data().has_text()) MakeAbsolute(config.mutable_data()->mutable_text()->mutable_path());
-  if (config.data().has_images()) {
-    pb::Images& images = *config.mutable_data()->mutable_images();
-    MakeAbsolute(images.mutable_train_images());
-    MakeAbsolute(images.mutable_train_labels());
-    MakeAbsolute(images.mutable_test_images());
-    MakeAbsolute(images.mutable_test_labels());
-  }
-  if (config.model().has_graph()) MakeAbsolute(config.mutable_model()->mutable_graph());
-  if (!config.cluster().device_table().empty()) MakeAbsolute(config.mutable_cluster()->mutable_device_table());
-  if (config.has_pipeline()) MakeAbsolute(config.mutable_pipeline()->mutable_costs());
-  if (config.has_checkpoint()) MakeAbsolute(config.mutable_checkpoint()->mutable_path());
-  MakeAbsolute(config.mutable_slots());
-  MakeAbsolute(config.mutable_tensorboard());
-  MakeAbsolute(config.mutable_weights());
-  MakeAbsolute(config.mutable_save_weights());
-  MakeAbsolute(config.mutable_save_initial_weights());
-  MakeAbsolute(config.mutable_save_gradients());
-  if (config.has_trace()) MakeAbsolute(config.mutable_trace()->mutable_file());
-}
-
 DType TypeOf(pb::Precision::Type type) {
   if (type == pb::Precision::F16) return DType::kFloat16;
   return type == pb::Precision::BF16 ? DType::kBFloat16 : DType::kFloat32;
 }
 
-PrecisionOptions PrecisionOf(const pb::Precision& precision) {
+PrecisionOptions PrecisionOf(const pb::Precision& said) {
+  const pb::Precision precision = WithDefaults(said);
   PrecisionOptions options;
   options.compute = TypeOf(precision.compute());
   options.reduce = TypeOf(precision.reduce());
   options.tf32 = precision.tf32();
-  if (precision.has_initial_scale()) options.initial_scale = precision.initial_scale();
-  if (precision.has_growth_interval()) options.growth_interval = precision.growth_interval();
+  options.initial_scale = precision.initial_scale();
+  options.growth_interval = precision.growth_interval();
   return options;
 }
 
-absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb::JobSpec& spec) {
+absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::JobSpec& spec) {
+  const pb::JobConfig config = WithDefaults(said);
   CompileOptions options;
   options.job = config.name();
   OF_ASSIGN_OR_RETURN(options.mesh, ToMesh(config.mesh()));
   options.num_ranks = spec.processes() * spec.devices_per_process();
   options.ranks_per_process = spec.devices_per_process();
   options.device = spec.device() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
-  options.micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
-  options.optimizer = OptimizerOf(config.train().optimizer());
-  const pb::Schedule& schedule = config.train().schedule();
+  options.micro_batches = config.train().micro_batches();
+  options.optimizer = OptimizerOf(said.train().optimizer());
+  const pb::Schedule schedule = WithDefaults(config.train().schedule());
   options.schedule.learning_rate = schedule.learning_rate();
-  if (!schedule.kind().empty()) options.schedule.kind = schedule.kind();
+  options.schedule.kind = schedule.kind();
   options.schedule.warmup_steps = schedule.warmup_steps();
   options.schedule.total_steps = config.train().steps();
   options.schedule.min_ratio = schedule.min_ratio();
-  options.seed = config.has_seed() ? config.seed() : 1;
+  options.seed = config.seed();
   options.check_replicas = config.check_replicas();
   options.fuse = !config.unfused();
   options.variable_bytes_per_device = config.cluster().variable_bytes_per_device();
@@ -116,7 +90,7 @@ void FillCluster(const pb::JobConfig& config, const std::vector<HostGroup>& host
   const int processes = static_cast<int>(NumProcesses(config));
   spec.set_processes(processes);
   spec.set_devices_per_process(devices / processes);
-  spec.set_device(config.cluster().device().empty() ? "cpu" : config.cluster().device());
+  spec.set_device(WithDefaults(config.cluster()).device());
   spec.set_emulated_ms_per_mb(config.cluster().emulated_ms_per_mb());
   spec.set_cores_per_process(config.cluster().has_cores_per_process() ? config.cluster().cores_per_process()
                                                                       : CoresPerProcess(hosts[0], spec));
@@ -131,7 +105,7 @@ void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpe
     for (NodeId id = 0; id < graph.num_nodes() && graph.name() == "train"; ++id) {
       const Node& node = graph.node(id);
       if (node.op != "read_data") continue;
-      const int64_t micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
+      const int64_t micro_batches = WithDefaults(config.train()).micro_batches();
       const Shape& shape = graph.value(node.outputs[0]).type.shape;
       const absl::StatusOr<DataKind> kind = FindDataKind(node.attrs.String("dataset"));
       if (!kind.ok()) continue;
@@ -145,7 +119,7 @@ void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpe
 void FillRestart(const pb::Restart& restart, pb::JobSpec& spec) {
   if (restart.has_attempts()) spec.mutable_restart()->set_attempts(restart.attempts());
   if (restart.meshes().empty() && restart.least_devices() == 0) return;
-  spec.mutable_restart()->set_wait_seconds(restart.has_wait_seconds() ? restart.wait_seconds() : kWaitSeconds);
+  spec.mutable_restart()->set_wait_seconds(WithDefaults(restart).wait_seconds());
 }
 
 // What a job reads before its first step is opened, and where it writes after its last is looked at: nobody trains for
@@ -154,19 +128,19 @@ absl::Status CheckFiles(const SourcedConfig& config) {
   const pb::JobConfig& c = config.config;
   if (!c.weights().empty())
     OF_RETURN_IF_ERROR_AT(SafetensorsReader::Open(c.weights()).status(), config.Where("weights"));
-  const std::vector<NamedPath> outputs = OutputsOf(config);
-  for (const NamedPath& output : outputs) {
-    const bool is_folder = output.what == "checkpoint.path" || output.what == "tensorboard";  // made where needed
-    if (!is_folder)
-      OF_RETURN_IF_ERROR_AT(CheckWritable(output.path, /*may_be_stream=*/false), config.Where(output.what));
-  }
-  return CheckApart(outputs, InputsOf(config));
+  absl::Status status;
+  ForEachPath(c, [&](const PathField& field) {
+    if (!status.ok()) return;
+    if (field.use == pb::FieldRule::WRITES_FILE) {
+      status = Annotate(CheckWritable(field.path, /*may_be_stream=*/false), config.Where(field.what));
+    }
+  });
+  OF_RETURN_IF_ERROR(status);
+  return CheckApart(OutputsOf(config), InputsOf(config));
 }
 
 // 8 MB: of a step with 300 acts some 400.
-int64_t TraceBytes(const pb::Trace& trace) {
-  return int64_t{trace.has_megabytes() ? trace.megabytes() : 8} * 1'000'000;
-}
+int64_t TraceBytes(const pb::Trace& trace) { return int64_t{WithDefaults(trace).megabytes()} * 1'000'000; }
 
 // "pp=2,dp=2 in 2 processes".
 std::string LayoutText(const Mesh& mesh, int processes) {
@@ -216,7 +190,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   OF_RETURN_IF_ERROR(CheckTexts(config));
   const pb::JobConfig& c = config.config;
   job.program = std::move(program);
-  const uint64_t seed = c.has_seed() ? c.seed() : 1;
+  const uint64_t seed = WithDefaults(c).seed();
   OF_RETURN_IF_ERROR(PrepareData(seed, config, opens_files, job.program));
   if (opens_files) OF_RETURN_IF_ERROR(CheckFiles(config));
   OF_ASSIGN_OR_RETURN(job.options, LayOut(config, job.program, job.spec));

@@ -4,12 +4,13 @@
 #include <set>
 
 #include "tools/job/evaluation.h"
+#include "tools/job/field_rules.h"
 
 namespace oneflow {
 namespace {
 
 constexpr int64_t kMaxDevices = int64_t{1} << 31;
-constexpr int kMaxAxis = 4096;
+constexpr int kMaxOfOne = 4096;  // of a mesh
 
 // What a config says of the mesh of one plan.
 struct OwnMesh {
@@ -75,7 +76,7 @@ class OwnMeshReader {
   OwnMeshReader(const SourcedConfig& config, const OwnMesh& own) : config_(config), own_(own) {}
 
   absl::StatusOr<PlanMesh> Read() const {
-    OF_RETURN_IF_ERROR(CheckAxes());
+    OF_RETURN_IF_ERROR(CheckSize());
     if (own_.ranks.has_first() && !own_.ranks.hosts().empty())
       return Wrong("ranks", "names a first rank and hosts; it may be one of them");
     OF_ASSIGN_OR_RETURN(const std::vector<int> ranks, Ranks());
@@ -88,15 +89,10 @@ class OwnMeshReader {
     return absl::InvalidArgumentError(absl::StrCat(config_.Where(absl::StrCat(own_.plan, ".", field)), ": ", what));
   }
 
-  absl::Status CheckAxes() const {
-    for (const auto& [axis, size] :
-         {std::pair<const char*, int>("pp", own_.mesh.pp()), {"dp", own_.mesh.dp()}, {"tp", own_.mesh.tp()}}) {
-      if (size < 0 || size > kMaxAxis)
-        return Wrong(absl::StrCat("mesh.", axis), absl::StrCat(size, " is not in [0, ", kMaxAxis, "]"));
-    }
+  absl::Status CheckSize() const {
     const int64_t devices = NumDevices(own_.mesh);
-    if (devices < 1 || devices > kMaxAxis)
-      return Wrong("mesh", absl::StrCat("has ", devices, " devices, at most ", kMaxAxis, " are supported"));
+    if (devices < 1 || devices > kMaxOfOne)
+      return Wrong("mesh", absl::StrCat("has ", devices, " devices, at most ", kMaxOfOne, " are supported"));
     return absl::OkStatus();
   }
 
@@ -105,8 +101,6 @@ class OwnMeshReader {
     std::vector<int> ranks;
     if (own_.ranks.hosts().empty()) {
       const int first = own_.ranks.first();
-      if (first < 0 || first > kMaxAxis)
-        return Wrong("ranks.first", absl::StrCat(first, " is not in [0, ", kMaxAxis, "]"));
       for (int64_t i = 0; i < size; ++i) ranks.push_back(first + static_cast<int>(i));
       OF_RETURN_IF_ERROR(CheckThere(first + size));
       return ranks;
@@ -167,7 +161,7 @@ int64_t NumDevices(const pb::JobConfig& config) {
   return devices;
 }
 
-int64_t NumHosts(const pb::Hosts& group) { return group.has_count() ? group.count() : 1; }
+int64_t NumHosts(const pb::Hosts& group) { return WithDefaults(group).count(); }
 
 int64_t DevicesOnEach(const pb::Hosts& group, const pb::JobConfig& config) {
   if (group.has_devices()) return group.devices();

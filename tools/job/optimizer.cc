@@ -4,7 +4,6 @@
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
-#include "oneflow_core/optimizer_rules.h"
 
 namespace oneflow {
 namespace {
@@ -38,27 +37,6 @@ OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer) {
     }
   }
   return options;
-}
-
-void CheckOptimizer(const pb::Optimizer& optimizer, Checker& check) {
-  const google::protobuf::FieldDescriptor* const kind = OptimizerKind(optimizer);
-  if (kind == nullptr) return;
-  const google::protobuf::Message& said = optimizer.GetReflection()->GetMessage(optimizer, kind);
-  const auto number = [&](const std::string& name) {
-    return said.GetReflection()->GetDouble(said, kind->message_type()->FindFieldByName(name));
-  };
-  const std::string path = absl::StrCat("train.optimizer.", kind->name(), ".");
-  for (const OptimizerAttribute& attribute : FindOptimizerRule(kind->name())->attributes) {
-    if (attribute.is_flag) continue;
-    if (attribute.below > 0) {
-      check.Fraction(number(attribute.name), 0, attribute.below, path + attribute.name);
-    } else {
-      check.NotNegative(number(attribute.name), path + attribute.name);
-    }
-  }
-  check.NotNegative(number("weight_decay"), path + "weight_decay");
-  check.Require(!optimizer.sgd().nesterov() || optimizer.sgd().momentum() > 0, path + "nesterov",
-                "needs a momentum > 0");
 }
 
 }  // namespace oneflow

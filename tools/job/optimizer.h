@@ -4,14 +4,10 @@
 
 #include "compiler/options.h"
 #include "proto/job.pb.h"
-#include "tools/job/checker.h"
 
 namespace oneflow {
 
-// REQUIRES: CheckOptimizer() has found nothing.
+// REQUIRES: CheckFields() has found nothing.
 OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer);
-
-// Tells `check` which fields are outside of their ranges.
-void CheckOptimizer(const pb::Optimizer& optimizer, Checker& check);
 
 }  // namespace oneflow

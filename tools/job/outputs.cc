@@ -10,15 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "actor/output_file.h"
+#include "tools/job/field_rules.h"
 
 namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<NamedPath> WithoutEmpty(std::vector<NamedPath> paths) {
-  std::erase_if(paths, [](const NamedPath& path) { return path.path.empty(); });
-  return paths;
+bool Writes(pb::FieldRule::Path use) {
+  return use == pb::FieldRule::WRITES_FILE || use == pb::FieldRule::WRITES_FOLDER;
 }
 
 // Where it leads, as far as it is there.
@@ -49,29 +49,20 @@ bool AreOne(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 std::vector<NamedPath> OutputsOf(const SourcedConfig& config) {
-  const pb::JobConfig& c = config.config;
-  return WithoutEmpty({{"save_weights", c.save_weights()},
-                       {"save_initial_weights", c.save_initial_weights()},
-                       {"save_gradients", c.save_gradients()},
-                       {"trace.file", c.trace().file()},
-                       {"checkpoint.path", c.checkpoint().path()},
-                       {"tensorboard", c.tensorboard()}});
+  std::vector<NamedPath> outputs;
+  ForEachPath(config.config, [&](const PathField& field) {
+    if (Writes(field.use)) outputs.push_back({field.what, field.path});
+  });
+  return outputs;
 }
 
 std::vector<NamedPath> InputsOf(const SourcedConfig& config) {
-  const pb::JobConfig& c = config.config;
-  const pb::Images& images = c.data().images();
-  return WithoutEmpty({{"the job config", config.file},
-                       {"data.text.path", c.data().text().path()},
-                       {"data.images.train_images", images.train_images()},
-                       {"data.images.train_labels", images.train_labels()},
-                       {"data.images.test_images", images.test_images()},
-                       {"data.images.test_labels", images.test_labels()},
-                       {"model.graph", c.model().graph()},
-                       {"cluster.device_table", c.cluster().device_table()},
-                       {"pipeline.costs", c.pipeline().costs()},
-                       {"slots", c.slots()},
-                       {"weights", c.weights()}});
+  std::vector<NamedPath> inputs;
+  if (!config.file.empty()) inputs.push_back({"the job config", config.file});
+  ForEachPath(config.config, [&](const PathField& field) {
+    if (!Writes(field.use)) inputs.push_back({field.what, field.path});
+  });
+  return inputs;
 }
 
 absl::Status CheckApart(absl::Span<const NamedPath> outputs, absl::Span<const NamedPath> inputs) {

@@ -1,6 +1,9 @@
 #include "tools/job/phases.h"
 
 #include <algorithm>
+
+#include "tools/job/field_rules.h"
+
 namespace oneflow {
 namespace {
 
@@ -19,13 +22,14 @@ pb::RunPlan MakeRun(const std::string& plan, int64_t steps) {
   return run;
 }
 
-pb::StopRule StopRuleOf(const pb::Stop& stop) {
+pb::StopRule StopRuleOf(const pb::Stop& said) {
+  const pb::Stop stop = WithDefaults(said);
   pb::StopRule rule;
   rule.set_samples(stop.samples());
   rule.set_seconds(stop.seconds());
   rule.set_patience(stop.patience());
   rule.set_least_gain(stop.least_gain());
-  rule.set_not_finite(!stop.has_finite() || stop.finite());
+  rule.set_not_finite(stop.finite());
   return rule;
 }
 
@@ -38,13 +42,14 @@ void AddSave(Phases& phases, const std::string& path, const std::string& suffix)
 
 }  // namespace
 
-pb::CheckpointRule MakeCheckpointRule(const pb::Checkpoint& checkpoint) {
+pb::CheckpointRule MakeCheckpointRule(const pb::Checkpoint& said) {
+  const pb::Checkpoint checkpoint = WithDefaults(said);
   pb::CheckpointRule rule;
   rule.set_path(checkpoint.path());
   rule.set_every(checkpoint.every());
-  rule.set_keep(checkpoint.has_keep() ? checkpoint.keep() : 3);
+  rule.set_keep(checkpoint.keep());
   rule.set_keep_every(checkpoint.keep_every());
-  rule.set_on_stop(!checkpoint.has_on_stop() || checkpoint.on_stop());
+  rule.set_on_stop(checkpoint.on_stop());
   return rule;
 }
 

@@ -8,6 +8,7 @@
 #include "actor/trace/chrome_trace.h"
 #include "compiler/schedule/named_schedule.h"
 #include "tools/job/chunk_costs.h"
+#include "tools/job/field_rules.h"
 
 namespace oneflow {
 namespace {
@@ -15,9 +16,7 @@ namespace {
 constexpr double kMegabyte = 1e6;
 
 int NumStages(const pb::JobConfig& config) { return std::max(1, config.mesh().pp()); }
-int NumMicroBatches(const pb::JobConfig& config) {
-  return config.train().has_micro_batches() ? config.train().micro_batches() : 1;
-}
+int NumMicroBatches(const pb::JobConfig& config) { return WithDefaults(config.train()).micro_batches(); }
 
 // What the trace that the job names says, in the request.
 absl::Status TakeCosts(const SourcedConfig& config, ScheduleRequest& request) {

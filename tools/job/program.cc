@@ -10,21 +10,20 @@
 #include "oneflow_core/models/margin_classifier.h"
 #include "oneflow_core/models/mlp.h"
 #include "oneflow_core/models/wide_deep.h"
+#include "tools/job/field_rules.h"
 #include "tools/job/read_text.h"
 
 namespace oneflow {
 namespace {
 
-constexpr double kDefaultValidationFraction = 0.05;
-
 BatchSizes Batches(const pb::JobConfig& config) {
-  const int64_t micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
+  const int64_t micro_batches = WithDefaults(config.train()).micro_batches();
   return {config.train().batch_size() / micro_batches, config.has_evaluate() ? EvaluationBatch(config) : 0};
 }
 
 TextData TextOf(const pb::JobConfig& config) {
-  const pb::Text& text = config.data().text();
-  return {text.path(), text.has_validation_fraction() ? text.validation_fraction() : kDefaultValidationFraction};
+  const pb::Text text = WithDefaults(config.data().text());
+  return {text.path(), text.validation_fraction()};
 }
 
 ImageData ImagesOf(const pb::JobConfig& config) {
@@ -135,7 +134,7 @@ absl::StatusOr<Program> ReadGraphs(const std::string& directory, const OpRegistr
 
 int64_t EvaluationBatch(const pb::JobConfig& config) {
   if (config.evaluate().batch_size() > 0) return config.evaluate().batch_size();
-  return config.train().batch_size() / (config.train().has_micro_batches() ? config.train().micro_batches() : 1);
+  return config.train().batch_size() / WithDefaults(config.train()).micro_batches();
 }
 
 absl::StatusOr<Program> BuildProgram(const pb::JobConfig& config, const OpRegistry& ops) {

@@ -173,7 +173,7 @@ TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
       {"model.gpt.vocabulary=1", "model.gpt.vocabulary: 1"},
       {"model.gpt.width=262148", "model.gpt.width: 262148 is not in [1, 262144]"},
       {"model.convnet={}", "reads images"},
-      {"model.graph=", "names no directory"},
+      {"model.graph=", "model.graph: is missing"},
       {"data={}", "reads text"},
       {"data.text.path=", "data.text.path: is missing"},
       {"data.text.validation_fraction=1", "data.text.validation_fraction: 1"},

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tools/job/field_rules.h"
 
 namespace oneflow {
 namespace {
@@ -155,14 +156,8 @@ class Ruleset {
 }  // namespace
 
 std::vector<JobPath> PathsOf(const pb::JobSpec& spec, const pb::Program& program) {
-  std::vector<JobPath> paths = {{"weights", spec.weights()},
-                                {"checkpoint.path", spec.checkpoint().path()},
-                                {"the checkpoint to go on from", spec.resume_from()},
-                                {"tensorboard", spec.tensorboard()}};
-  for (const pb::Phase& phase : spec.phases()) {
-    if (phase.has_save()) paths.push_back({"weights to be saved", phase.save().path()});
-    if (phase.has_trace()) paths.push_back({"trace.file", phase.trace().path()});
-  }
+  std::vector<JobPath> paths;
+  ForEachPath(spec, [&](const PathField& field) { paths.push_back({field.what, field.path}); });
   for (const pb::Plan& plan : program.plans()) {
     for (const pb::Actor& actor : plan.actors()) {
       for (const pb::Instruction& instruction : actor.instructions()) {

@@ -92,6 +92,13 @@ function(proto_room)
                        proto/${stem}.proto WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     list(APPEND generated ${made})
   endforeach()
+  # The config's fields with the comments beside them, for its help (tools/job/field_help.cc).
+  set(described ${out}/proto/job_described)
+  add_custom_command(OUTPUT ${described}.cc DEPENDS ${protos} ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake
+    COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR} --include_source_info --descriptor_set_out=${described}.pb proto/job.proto
+    COMMAND ${CMAKE_COMMAND} -DFROM=${described}.pb -DTO=${described}.cc -DNAME=JobDescribed -P ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  list(APPEND generated ${described}.cc)
   add_library(oneflow_proto STATIC ${generated})
   target_include_directories(oneflow_proto PUBLIC $<BUILD_INTERFACE:${out}> $<INSTALL_INTERFACE:include/oneflow>)
   target_link_libraries(oneflow_proto PUBLIC gRPC::grpc++ protobuf::libprotobuf)

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/job/cluster.h"
+#include "tools/job/field_rules.h"
 #include "tools/job/read_text.h"
 
 namespace oneflow {
@@ -45,6 +46,7 @@ absl::StatusOr<Topology> TopologyOfFile(const std::string& file, const Job& job)
   config.mutable_cluster()->set_processes(job.spec.processes());
   config.mutable_cluster()->set_device(job.spec.device());
   there.config = std::move(config);
+  OF_RETURN_IF_ERROR(CheckFields(there));
   OF_ASSIGN_OR_RETURN(std::vector<HostGroup> hosts, HostsOf(there));
   OF_ASSIGN_OR_RETURN_AT(Topology topology,
                          Topology::Create(job.options.NumRanks(), job.options.ranks_per_process, std::move(hosts)),
