@@ -135,4 +135,6 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attribute
                                        static_cast<uint64_t>(attributes.Int("seed")));
 }
 
+std::vector<SourceKind> ImageSources() { return {{"images", OpenImageSource}}; }
+
 }  // namespace oneflow

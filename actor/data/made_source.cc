@@ -222,4 +222,6 @@ absl::StatusOr<std::unique_ptr<Source>> OpenClickSource(const AttrMap& attribute
   return std::make_unique<ClickSource>(samples, vocabulary, static_cast<uint64_t>(attributes.Int("seed")));
 }
 
+std::vector<SourceKind> MadeSources() { return {{"prototypes", OpenPrototypeSource}, {"clicks", OpenClickSource}}; }
+
 }  // namespace oneflow

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/kernel.h"
 #include "oneflow_core/attr.h"
@@ -24,7 +25,15 @@ class Source {
   virtual int64_t num_samples() const = 0;
 };
 
-// Opens the source that the attributes of a read_data node describe (oneflow_core/ops/read_data.h lists the kinds):
+// How data of a kind is opened (oneflow_core/data/data_kind.h says what the kind is otherwise). A source opens no files
+// but those in the attributes that its kind declares to be paths: others a daemon has not allowed. A file
+// NAME_source.cc of this folder defines `std::vector<SourceKind> NameSources()` and is listed by the build.
+struct SourceKind {
+  const char* name;
+  absl::StatusOr<std::unique_ptr<Source>> (*open)(const AttrMap& attributes);
+};
+
+// Opens the source that the attributes of a read_data node describe:
 //   dataset="text"   path, split ("train"|"validation"), validation_fraction, seed
 //   dataset="images" images, labels (paths of IDX files, optionally gzip), split, seed
 //   dataset="prototypes" classes, samples, noise, split, seed; dataset="clicks" vocabulary, samples, split, seed

@@ -91,4 +91,6 @@ absl::StatusOr<std::unique_ptr<Source>> OpenTextSource(const AttrMap& attributes
                                       static_cast<uint64_t>(attributes.Int("seed")));
 }
 
+std::vector<SourceKind> TextSources() { return {{"text", OpenTextSource}}; }
+
 }  // namespace oneflow

@@ -35,6 +35,14 @@ Classifier OnImages(ImageModel model, ImageData data) {
   };
 }
 
+Classifier OnSamples(ImageModel model, const ModelRequest& request) {
+  const auto read = FindDataKind(request.reads)->read;
+  return [model = std::move(model), read, fields = request.data](GraphBuilder& b, DataSplit split, int64_t batch) {
+    const Batch samples = read(b, fields, split, batch);
+    return Classified{model(samples.inputs, /*training=*/split == DataSplit::kTrain), samples.labels};
+  };
+}
+
 absl::StatusOr<std::vector<Graph>> ClassifierProgram(const Classifier& classifier, const BatchSizes& batches,
                                                      const OpRegistry& ops) {
   std::vector<Graph> program;

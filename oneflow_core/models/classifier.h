@@ -10,6 +10,7 @@
 
 #include "oneflow_core/models/config.h"
 #include "oneflow_core/models/data.h"
+#include "oneflow_core/models/model.h"
 
 namespace oneflow {
 
@@ -21,10 +22,12 @@ struct Classified {
 // Reads `batch` samples of a split and classifies them; random parts such as dropout act on the training split.
 using Classifier = std::function<Classified(GraphBuilder& b, DataSplit split, int64_t batch)>;
 
-// From images [n,c,h,w] to logits [n,classes].
+// From images [n,c,h,w], or other samples, to logits [n,classes].
 using ImageModel = std::function<Tensor(const Tensor& images, bool training)>;
 // `model` on the images of `data`. Both are copied.
 Classifier OnImages(ImageModel model, ImageData data);
+// `model` on the samples that a job asks for. REQUIRES: their kind has a `read`.
+Classifier OnSamples(ImageModel model, const ModelRequest& request);
 
 // The graphs "train" and, if asked for, "evaluate". Errors of the model's graph come out as InvalidArgument.
 absl::StatusOr<std::vector<Graph>> ClassifierProgram(const Classifier& classifier, const BatchSizes& batches,

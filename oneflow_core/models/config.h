@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "oneflow_core/status.h"
 
@@ -17,6 +18,11 @@ struct BatchSizes {
 // Configs are held against the same limits before a model sees them.
 inline constexpr int64_t kMaxModelSize = int64_t{1} << 18;
 inline constexpr int64_t kMaxLayers = 10'000;
+
+// What is wrong with a field of a config, for "model.gpt.heads: width 16 is not a multiple of 3 heads".
+struct FieldComplaint {
+  std::string field, what;
+};
 
 // InvalidArgument "<model>: <field> is 0, but must be from 1 to ..." unless 1 <= value <= most.
 inline absl::Status CheckSize(absl::string_view model, absl::string_view field, int64_t value,

@@ -4,6 +4,7 @@
 
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/classifier.h"
+#include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/conv2d.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
@@ -27,7 +28,32 @@ absl::Status Check(const ConvNetConfig& config, const ImageData& data, const Bat
   return CheckBatches("convnet", batches);
 }
 
+absl::StatusOr<std::vector<Graph>> BuildConvNet(const ModelRequest& request, const OpRegistry& ops) {
+  const AttrMap& fields = request.fields;
+  const ConvNetConfig config = {.channels = fields.Ints("channels"),
+                                .hidden = fields.Int("hidden"),
+                                .classes = fields.Int("classes"),
+                                .dropout = fields.Double("dropout")};
+  OF_RETURN_IF_ERROR(Check(config, ImageData(), request.batches));
+  const auto model = [&](const Tensor& images, bool training) { return ConvNetLogits(config, images, training); };
+  return ClassifierProgram(OnSamples(model, request), request.batches, ops);
+}
+
+std::optional<FieldComplaint> CheckConvNet(const AttrMap& fields) {
+  const size_t sizes = fields.Ints("channels").size();
+  if (sizes == 2) return std::nullopt;
+  return FieldComplaint{"channels", absl::StrCat("the network has 2 convolutions, but ", sizes, " sizes are given")};
+}
+
 }  // namespace
+
+ModelDef ConvnetModel() {
+  return {.name = "convnet",
+          .reads = {"images"},
+          .build = BuildConvNet,
+          .check = CheckConvNet,
+          .small = "channels: [6, 10] hidden: 20 dropout: 0.2"};
+}
 
 Tensor ConvNetLogits(const ConvNetConfig& config, const Tensor& images, bool training) {
   if (!images.valid()) return Tensor();

@@ -1,5 +1,6 @@
 // The data that models are trained on: where it lies, and the node that reads a micro-batch of it. Samples are dealt
-// out along mesh axis "dp".
+// out along mesh axis "dp". Each kind has a file in oneflow_core/data/; models that read several kinds take them from
+// the table of data_kind.h there.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +41,18 @@ struct ClickData {
   int64_t samples = 1'000'000, validation_samples = 20'000;
 };
 
+// What the fields of a job's data say (data_kind.h), which are within their ranges.
+TextData TextDataOf(const AttrMap& fields);
+PrototypeData PrototypeDataOf(const AttrMap& fields);
+ClickData ClickDataOf(const AttrMap& fields);
+
 // InvalidArgument naming `model` and the size if an image has no pixels or too many.
 absl::Status CheckImages(absl::string_view model, const ImageData& data);
 
 enum class DataSplit { kTrain, kValidation };
 
-// `inputs`: tokens i32[batch,context] or images f32[batch,channels,height,width]. `labels`: the next tokens, of the
-// same shape, or classes i32[batch].
+// `inputs`: tokens i32[batch,context], images f32[batch,channels,height,width] or numbers f32[batch,n]. `labels`: the
+// next tokens, of the same shape as tokens, classes i32[batch], or what is to be estimated, f32[batch].
 struct Batch {
   Tensor inputs;
   Tensor labels;

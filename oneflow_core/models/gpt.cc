@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oneflow_core/functional.h"
+#include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/attention.h"
 #include "oneflow_core/nn/embedding.h"
 #include "oneflow_core/nn/initial.h"
@@ -136,7 +137,38 @@ absl::StatusOr<Graph> GenerateGraph(const GptConfig& config, const GptGeneration
   return b.Finish();
 }
 
+absl::StatusOr<std::vector<Graph>> BuildGpt(const ModelRequest& request, const OpRegistry& ops) {
+  const AttrMap& fields = request.fields;
+  const GptConfig config = {.vocabulary = fields.Int("vocabulary"),
+                            .layers = fields.Int("layers"),
+                            .width = fields.Int("width"),
+                            .heads = fields.Int("heads"),
+                            .context = fields.Int("context"),
+                            .dropout = fields.Double("dropout"),
+                            .tied_embedding = fields.Bool("tied_embedding")};
+  std::optional<GptGeneration> generation;
+  if (request.continuation.has_value()) {
+    generation = GptGeneration{request.continuation->prompt, request.continuation->temperature};
+  }
+  return GptProgram(config, TextDataOf(request.data), request.batches, generation, ops);
+}
+
+std::optional<FieldComplaint> CheckGpt(const AttrMap& fields) {
+  const int64_t width = fields.Int("width"), heads = fields.Int("heads");
+  if (width % heads == 0) return std::nullopt;
+  return FieldComplaint{"heads", absl::StrCat("width ", width, " is not a multiple of ", heads, " heads")};
+}
+
 }  // namespace
+
+ModelDef GptModel() {
+  return {.name = "gpt",
+          .reads = {"text"},
+          .build = BuildGpt,
+          .check = CheckGpt,
+          .generates = true,
+          .small = "vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1"};
+}
 
 Tensor GptLogits(const GptConfig& config, const Tensor& tokens, bool training) {
   if (!tokens.valid()) return Tensor();

@@ -4,6 +4,7 @@
 
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/classifier.h"
+#include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
 
@@ -81,6 +82,26 @@ absl::StatusOr<std::vector<Graph>> MarginClassifierProgram(const MarginClassifie
     return Classified{Scale(cosines, config.scale), samples.labels};
   };
   return ClassifierProgram(classifier, batches, ops);
+}
+
+namespace {
+
+absl::StatusOr<std::vector<Graph>> BuildMarginClassifier(const ModelRequest& request, const OpRegistry& ops) {
+  const AttrMap& fields = request.fields;
+  const MarginClassifierConfig config = {.widths = fields.Ints("widths"),
+                                         .embedding = fields.Int("embedding"),
+                                         .scale = fields.Double("scale"),
+                                         .margin = fields.Double("margin")};
+  return MarginClassifierProgram(config, PrototypeDataOf(request.data), request.batches, ops);
+}
+
+}  // namespace
+
+ModelDef MarginClassifierModel() {
+  return {.name = "margin_classifier",
+          .reads = {"prototypes"},
+          .build = BuildMarginClassifier,
+          .small = "widths: [24] embedding: 10 scale: 8"};
 }
 
 }  // namespace oneflow

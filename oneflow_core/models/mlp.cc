@@ -2,6 +2,7 @@
 
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/classifier.h"
+#include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
 
@@ -17,7 +18,16 @@ absl::Status Check(const MlpConfig& config, const ImageData& data, const BatchSi
   return CheckBatches("mlp", batches);
 }
 
+absl::StatusOr<std::vector<Graph>> BuildMlp(const ModelRequest& request, const OpRegistry& ops) {
+  const MlpConfig config = {.widths = request.fields.Ints("widths"), .classes = request.fields.Int("classes")};
+  OF_RETURN_IF_ERROR(Check(config, ImageData(), request.batches));
+  const auto model = [&](const Tensor& samples, bool) { return MlpLogits(config, samples); };
+  return ClassifierProgram(OnSamples(model, request), request.batches, ops);
+}
+
 }  // namespace
+
+ModelDef MlpModel() { return {.name = "mlp", .reads = {"images"}, .build = BuildMlp, .small = "widths: [33, 17]"}; }
 
 Tensor MlpLogits(const MlpConfig& config, const Tensor& images) {
   if (!images.valid()) return Tensor();

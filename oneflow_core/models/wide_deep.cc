@@ -2,6 +2,7 @@
 
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/classifier.h"
+#include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
 
@@ -69,6 +70,26 @@ absl::StatusOr<std::vector<Graph>> WideDeepProgram(const WideDeepConfig& config,
     return Classified{Logits(config, data, samples), samples.clicked};
   };
   return ClassifierProgram(classifier, batches, ops);
+}
+
+namespace {
+
+TableSplit TableSplitOf(const std::string& text) {
+  return text == "none" ? TableSplit::kNone : text == "columns" ? TableSplit::kColumns : TableSplit::kRows;
+}
+
+absl::StatusOr<std::vector<Graph>> BuildWideDeep(const ModelRequest& request, const OpRegistry& ops) {
+  const AttrMap& fields = request.fields;
+  const WideDeepConfig config = {.embedding = fields.Int("embedding"),
+                                 .widths = fields.Ints("widths"),
+                                 .split = TableSplitOf(fields.String("table_split"))};
+  return WideDeepProgram(config, ClickDataOf(request.data), request.batches, ops);
+}
+
+}  // namespace
+
+ModelDef WideDeepModel() {
+  return {.name = "wide_deep", .reads = {"clicks"}, .build = BuildWideDeep, .small = "embedding: 6 widths: [20]"};
 }
 
 }  // namespace oneflow

@@ -10,7 +10,7 @@ namespace oneflow {
 std::vector<Command> RunCommands();         // run, generate
 std::vector<Command> JoinCommands();        // join
 std::vector<Command> ManifestCommands();    // manifest
-std::vector<Command> ConfigCommands();      // config
+std::vector<Command> ConfigCommands();      // config, models
 std::vector<Command> PlanCommands();        // compile, plan
 std::vector<Command> TraceCommands();       // trace
 std::vector<Command> CheckpointCommands();  // checkpoint

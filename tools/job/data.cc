@@ -3,11 +3,10 @@
 #include <vector>
 
 #include "actor/data/source.h"
+#include "oneflow_core/data/data_kind.h"
 
 namespace oneflow {
 namespace {
-
-constexpr int kLabels = 1;  // which output of an image source they are
 
 // Whether the node hands its first input on as it is, but for how it lies.
 bool HandsOn(const Node& node) { return node.op == "to" || node.op == "reshape" || node.op == "identity"; }
@@ -39,8 +38,9 @@ absl::Status PrepareData(uint64_t seed, const SourcedConfig& config, bool open, 
       if (node.op != "read_data") continue;
       node.attrs.Set("seed", static_cast<int64_t>(seed));
       if (const double ms = config.config.data().least_read_ms(); ms > 0) node.attrs.Set("least_ms", ms);
-      if (node.attrs.String("dataset") == "images" && node.attrs.Int("classes", 0) == 0) {
-        if (const int64_t classes = ClassesOf(graph, node.outputs[kLabels]); classes > 0)
+      OF_ASSIGN_OR_RETURN_AT(const DataKind kind, FindDataKind(node.attrs.String("dataset")), config.Where("data"));
+      if (kind.labels >= 0 && node.attrs.Int("classes", 0) == 0) {
+        if (const int64_t classes = ClassesOf(graph, node.outputs[kind.labels]); classes > 0)
           node.attrs.Set("classes", classes);
       }
       if (!open) continue;

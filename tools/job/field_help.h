@@ -18,8 +18,8 @@ struct FieldHelp {
   std::string help;     // the comment, in one line
 };
 
-// All fields, or those at or below the field `prefix`, in the order of proto/job.proto. NotFound, naming a field that is
-// spelled alike, if there is none.
+// All fields, or those at or below the field `prefix`, in the order of proto/job.proto. NotFound if there is none,
+// naming one that is spelled alike.
 absl::StatusOr<std::vector<FieldHelp>> ConfigFields(absl::string_view prefix);
 
 // The fields of one message of proto/job.proto, with paths that begin with `prefix`, and of all messages in it.

@@ -21,7 +21,7 @@ constexpr size_t kMostElsewhere = 3;  // paths that are offered
 constexpr int kDeepest = 8;           // a config's messages do not contain themselves; a limit all the same
 
 // How many letters to add, remove or change, or neighbours to swap.
-size_t Distance(absl::string_view a, absl::string_view b) {
+size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> before, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -51,7 +51,7 @@ std::vector<std::string> SpelledAlike(const Descriptor& type, absl::string_view 
   size_t least = std::max<size_t>(1, name.size() / 3);
   for (int i = 0; i < type.field_count(); ++i) {
     const std::string& field = type.field(i)->name();
-    const size_t distance = Distance(name, field);
+    const size_t distance = EditDistance(name, field);
     if (distance > least) continue;
     if (distance < least) nearest.clear();
     least = distance;

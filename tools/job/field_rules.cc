@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 #include <type_traits>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,7 +22,6 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 using google::protobuf::Reflection;
 using google::protobuf::TextFormat;
 
@@ -61,7 +61,7 @@ template <typename T>
 Number NumberOf(T value) {
   return {static_cast<long double>(value), absl::StrCat(value)};
 }
-Number GetNumber(const Message& message, const FieldDescriptor& field, int i) {
+Number GetNumber(const google::protobuf::Message& message, const FieldDescriptor& field, int i) {
   const Reflection& r = *message.GetReflection();
   const bool many = field.is_repeated();
   switch (field.cpp_type()) {
@@ -77,11 +77,11 @@ Number GetNumber(const Message& message, const FieldDescriptor& field, int i) {
 }
 
 // The message that a field holds; of a repeated one its element `i`.
-const Message& Inner(const Message& message, const FieldDescriptor& field, int i) {
+const google::protobuf::Message& Inner(const google::protobuf::Message& message, const FieldDescriptor& field, int i) {
   const Reflection& r = *message.GetReflection();
   return field.is_repeated() ? r.GetRepeatedMessage(message, &field, i) : r.GetMessage(message, &field);
 }
-Message& Inner(Message& message, const FieldDescriptor& field, int i) {
+google::protobuf::Message& Inner(google::protobuf::Message& message, const FieldDescriptor& field, int i) {
   const Reflection& r = *message.GetReflection();
   return field.is_repeated() ? *r.MutableRepeatedMessage(&message, &field, i) : *r.MutableMessage(&message, &field);
 }
@@ -107,14 +107,14 @@ void ForEachMessage(M& message, const std::string& prefix, const Visit& visit) {
 
 // Calls visit(field, its rule) for the fields of a message that hold no messages.
 template <typename Visit>
-void ForEachPlainField(const Message& message, const Visit& visit) {
+void ForEachPlainField(const google::protobuf::Message& message, const Visit& visit) {
   for (int f = 0; f < message.GetDescriptor()->field_count(); ++f) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(f);
     if (field.message_type() == nullptr) visit(field, RuleOf(field));
   }
 }
 
-std::string GetText(const Message& message, const FieldDescriptor& field, int i) {
+std::string GetText(const google::protobuf::Message& message, const FieldDescriptor& field, int i) {
   const Reflection& r = *message.GetReflection();
   return field.is_repeated() ? r.GetRepeatedString(message, &field, i) : r.GetString(message, &field);
 }
@@ -144,13 +144,13 @@ bool IsNumber(const FieldDescriptor& field) {
 }
 
 // How many values the field has here: of a single field 1, or 0 if it is `optional` and absent.
-int NumValues(const Message& message, const FieldDescriptor& field) {
+int NumValues(const google::protobuf::Message& message, const FieldDescriptor& field) {
   const Reflection& reflection = *message.GetReflection();
   if (field.is_repeated()) return reflection.FieldSize(message, &field);
   return field.has_presence() && !reflection.HasField(message, &field) ? 0 : 1;
 }
 
-void CheckField(const Message& message, const FieldDescriptor& field, const pb::FieldRule& rule,
+void CheckField(const google::protobuf::Message& message, const FieldDescriptor& field, const pb::FieldRule& rule,
                 const std::string& path, Checker& check) {
   if (field.type() == FieldDescriptor::TYPE_STRING) {
     for (int i = 0; i < NumValues(message, field); ++i) CheckText(GetText(message, field, i), rule, path, check);
@@ -163,13 +163,13 @@ void CheckField(const Message& message, const FieldDescriptor& field, const pb::
   }
 }
 
-bool SaysNothing(const Message& message, const FieldDescriptor& field) {
+bool SaysNothing(const google::protobuf::Message& message, const FieldDescriptor& field) {
   const Reflection& reflection = *message.GetReflection();
   if (field.is_repeated()) return reflection.FieldSize(message, &field) == 0;
   return !reflection.HasField(message, &field);  // of one without presence: it is 0 or empty
 }
 
-void FillDefault(Message& message, const FieldDescriptor& field, const std::string& value) {
+void FillDefault(google::protobuf::Message& message, const FieldDescriptor& field, const std::string& value) {
   const std::string quote = field.type() == FieldDescriptor::TYPE_STRING ? "'" : "";
   CHECK(TextFormat::MergeFromString(absl::StrCat(field.name(), ": ", quote, value, quote), &message))
       << field.full_name() << ": its default '" << value << "' is no value of it";
@@ -179,7 +179,7 @@ bool IsPath(const pb::FieldRule& rule) {
   return rule.path() != pb::FieldRule::UNSAID && rule.path() != pb::FieldRule::NONE;
 }
 
-void SetText(Message& message, const FieldDescriptor& field, int i, const std::string& text) {
+void SetText(google::protobuf::Message& message, const FieldDescriptor& field, int i, const std::string& text) {
   const Reflection& r = *message.GetReflection();
   if (field.is_repeated()) {
     r.SetRepeatedString(&message, &field, i, text);
@@ -201,7 +201,8 @@ void ForEachPathText(M& all, const Visit& visit) {
   });
 }
 
-std::string PathIn(const Message& message, const FieldDescriptor& field, const pb::FieldRule& rule, int i) {
+std::string PathIn(const google::protobuf::Message& message, const FieldDescriptor& field, const pb::FieldRule& rule,
+                   int i) {
   return GetText(message, field, i).substr(rule.path_after().size());
 }
 
@@ -216,40 +217,58 @@ pb::FieldRule RuleOf(const FieldDescriptor& field) {
   return field.options().GetExtension(pb::field);
 }
 
+namespace {
+
+// Of a message that has to say one of several things: that it does.
+void CheckKind(const google::protobuf::Message& message, const std::string& path, Checker& check) {
+  const google::protobuf::OneofDescriptor* const kinds = message.GetDescriptor()->FindOneofByName("kind");
+  if (kinds == nullptr || message.GetReflection()->HasOneof(message, kinds)) return;
+  std::vector<std::string> names;
+  for (int i = 0; i < kinds->field_count(); ++i) names.push_back(kinds->field(i)->name());
+  check.Require(false, path, absl::StrCat("is missing: one of ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
 absl::Status CheckFields(const SourcedConfig& config) {
   Checker check(config);
-  const Message& all = config.config;
-  ForEachMessage(all, "", [&](const Message& message, const std::string& prefix) {
+  const google::protobuf::Message& all = config.config;
+  ForEachMessage(all, "", [&](const google::protobuf::Message& message, const std::string& prefix) {
     ForEachPlainField(message, [&](const FieldDescriptor& field, const pb::FieldRule& rule) {
       CheckField(message, field, rule, prefix + field.name(), check);
     });
+    for (int f = 0; f < message.GetDescriptor()->field_count(); ++f) {
+      const FieldDescriptor& field = *message.GetDescriptor()->field(f);
+      if (field.message_type() == nullptr || !RuleOf(field).required()) continue;
+      CheckKind(Inner(message, field, 0), prefix + field.name(), check);
+    }
   });
   return check.status();
 }
 
-void FillDefaults(Message& all) {
-  ForEachMessage(all, "", [](Message& message, const std::string&) {
+void FillDefaults(google::protobuf::Message& all) {
+  ForEachMessage(all, "", [](google::protobuf::Message& message, const std::string&) {
     ForEachPlainField(message, [&](const FieldDescriptor& field, const pb::FieldRule& rule) {
       if (!rule.default_().empty() && SaysNothing(message, field)) FillDefault(message, field, rule.default_());
     });
   });
 }
 
-void ForEachPath(const Message& all, const std::function<void(const PathField&)>& visit) {
-  ForEachPathText(all, [&](const Message& message, const FieldDescriptor& field, const pb::FieldRule& rule, int i,
-                           const std::string& prefix) {
+void ForEachPath(const google::protobuf::Message& all, const std::function<void(const PathField&)>& visit) {
+  ForEachPathText(all, [&](const google::protobuf::Message& message, const FieldDescriptor& field,
+                           const pb::FieldRule& rule, int i, const std::string& prefix) {
     visit(
         {rule.called().empty() ? prefix + field.name() : rule.called(), rule.path(), PathIn(message, field, rule, i)});
   });
 }
 
-void MakePathsAbsolute(Message& all) {
-  ForEachPathText(
-      all, [](Message& message, const FieldDescriptor& field, const pb::FieldRule& rule, int i, const std::string&) {
-        std::error_code ignored;
-        const auto path = std::filesystem::absolute(PathIn(message, field, rule, i), ignored).lexically_normal();
-        SetText(message, field, i, absl::StrCat(rule.path_after(), path.string()));
-      });
+void MakePathsAbsolute(google::protobuf::Message& all) {
+  ForEachPathText(all, [](google::protobuf::Message& message, const FieldDescriptor& field, const pb::FieldRule& rule,
+                          int i, const std::string&) {
+    std::error_code ignored;
+    const auto path = std::filesystem::absolute(PathIn(message, field, rule, i), ignored).lexically_normal();
+    SetText(message, field, i, absl::StrCat(rule.path_after(), path.string()));
+  });
 }
 
 }  // namespace oneflow

@@ -4,22 +4,14 @@
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "tools/job/attributes.h"
 
 namespace oneflow {
-namespace {
-
-// The rule that the job names, as a field of its config; null: it names none.
-const google::protobuf::FieldDescriptor* OptimizerKind(const pb::Optimizer& optimizer) {
-  return optimizer.GetReflection()->GetOneofFieldDescriptor(optimizer,
-                                                            pb::Optimizer::descriptor()->FindOneofByName("kind"));
-}
-
-}  // namespace
 
 OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer) {
   OptimizerOptions options;
   options.clip_norm = optimizer.clip_norm();
-  const google::protobuf::FieldDescriptor* const kind = OptimizerKind(optimizer);
+  const google::protobuf::FieldDescriptor* const kind = KindOf(optimizer);
   if (kind == nullptr) return options;
   options.rule = kind->name();
   const google::protobuf::Message& rule = optimizer.GetReflection()->GetMessage(optimizer, kind);

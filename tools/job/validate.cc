@@ -1,10 +1,14 @@
 #include "tools/job/validate.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
+#include "oneflow_core/data/data_kind.h"
+#include "oneflow_core/models/model.h"
+#include "tools/job/attributes.h"
 #include "tools/job/checker.h"
 #include "tools/job/cluster.h"
 #include "tools/job/field_rules.h"
@@ -15,52 +19,28 @@ namespace {
 
 constexpr int64_t kMaxProcesses = 1024;  // also of those that follow from hosts
 
-// "model", "data": the fields of one message of which a job has one.
-std::string KindsOf(const google::protobuf::Descriptor& message) {
-  const google::protobuf::OneofDescriptor& kinds = *message.FindOneofByName("kind");
-  std::vector<std::string> names;
-  for (int i = 0; i < kinds.field_count(); ++i) names.push_back(kinds.field(i)->name());
-  return absl::StrJoin(names, ", ");
+void Complain(const std::optional<FieldComplaint>& complaint, const std::string& of, Checker& check) {
+  if (complaint.has_value()) check.Require(false, absl::StrCat(of, ".", complaint->field), complaint->what);
 }
 
 void CheckModel(const pb::JobConfig& c, Checker& check) {
-  switch (c.model().kind_case()) {
-    case pb::Model::kGpt: {
-      const pb::Gpt& gpt = c.model().gpt();
-      check.Require(gpt.heads() > 0 && gpt.width() % gpt.heads() == 0, "model.gpt.heads",
-                    absl::StrCat("width ", gpt.width(), " is not a multiple of ", gpt.heads(), " heads"));
-      check.Require(c.data().has_text(), "data", "a gpt model reads text, so data.text must be given");
-      break;
-    }
-    case pb::Model::kConvnet: {
-      const pb::ConvNet& net = c.model().convnet();
-      check.Require(net.channels_size() == 0 || net.channels_size() == 2, "model.convnet.channels",
-                    absl::StrCat("the network has 2 convolutions, but ", net.channels_size(), " sizes are given"));
-      check.Require(c.data().has_images(), "data", "a convnet model reads images, so data.images must be given");
-      break;
-    }
-    case pb::Model::kMlp:
-      check.Require(c.data().has_images(), "data", "an mlp model reads images, so data.images must be given");
-      break;
-    case pb::Model::kMarginClassifier:
-      check.Require(c.data().has_prototypes(), "data",
-                    "a margin_classifier model reads prototypes, so data.prototypes must be given");
-      break;
-    case pb::Model::kWideDeep:
-      check.Require(c.data().has_clicks(), "data", "a wide_deep model reads clicks, so data.clicks must be given");
-      break;
-    case pb::Model::kGraph:
-      break;
-    case pb::Model::KIND_NOT_SET:
-      check.Require(false, "model", absl::StrCat("is missing: one of ", KindsOf(*pb::Model::descriptor())));
-  }
+  const ModelDef* const model = FindModel(KindOf(c.model())->name());
+  if (model == nullptr) return;  // graphs
+  if (model->check != nullptr) Complain(model->check(AttributesOfKind(c.model())), "model." + model->name, check);
+  const google::protobuf::FieldDescriptor* const data = KindOf(c.data());
+  const bool reads_it = data != nullptr && std::count(model->reads.begin(), model->reads.end(), data->name()) > 0;
+  check.Require(reads_it, "data",
+                absl::StrCat("a ", model->name, " model reads ", absl::StrJoin(model->reads, " or "), ", so data.",
+                             absl::StrJoin(model->reads, " or data."), " must be given"));
+  check.Require(!c.has_generate() || model->generates, "generate", "only a language model generates text");
 }
 
 void CheckData(const pb::JobConfig& c, Checker& check) {
-  if (!c.data().has_images() || !c.has_evaluate()) return;
-  const pb::Images& images = c.data().images();
-  check.Require(!images.test_images().empty(), "data.images.test_images", "is missing, but evaluate is asked for");
-  check.Require(!images.test_labels().empty(), "data.images.test_labels", "is missing, but evaluate is asked for");
+  const google::protobuf::FieldDescriptor* const data = KindOf(c.data());
+  if (data == nullptr) return;
+  const absl::StatusOr<DataKind> kind = FindDataKind(data->name());
+  if (!kind.ok() || kind->check == nullptr) return check.Take(kind.status());
+  Complain(kind->check(AttributesOfKind(c.data()), c.has_evaluate()), "data." + kind->name, check);
 }
 
 void CheckCluster(const pb::JobConfig& c, Checker& check) {
@@ -162,7 +142,6 @@ void CheckRest(const pb::JobConfig& c, Checker& check) {
   check.Require(c.tensorboard_histograms_every() == 0 || !c.tensorboard().empty(), "tensorboard_histograms_every",
                 "without a folder for them (tensorboard)");
   if (c.has_generate()) {
-    check.Require(c.model().has_gpt() || c.model().has_graph(), "generate", "only a language model generates text");
     check.Require(!c.generate().prompt().empty(), "generate.prompt",
                   "is empty; at least one byte is needed to begin with");
   }

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "actor/data/permutation.h"
-#include "oneflow_core/ops/read_data.h"
+#include "oneflow_core/data/data_kind.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
 
@@ -203,7 +203,7 @@ TEST(SourceTest, MalformedDataFilesGetOneClearError) {
 TEST(SourceTest, EveryKindOfDataHasASource) {
   ASSERT_FALSE(DataKinds().empty());
   for (const DataKind& kind : DataKinds()) {
-    const absl::Status status = OpenSource({{"dataset", std::string(kind.name)}}).status();
+    const absl::Status status = OpenSource({{"dataset", kind.name}}).status();
     EXPECT_NE(status.code(), absl::StatusCode::kUnimplemented) << status;
   }
 }

@@ -103,7 +103,11 @@ void MakeGood(Message& message) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(f);
     const pb::FieldRule rule = RuleOf(field);
     if (field.message_type() != nullptr) {
-      if (rule.required()) MakeGood(*message.GetReflection()->MutableMessage(&message, &field));
+      if (!rule.required()) continue;
+      Message& inner = *message.GetReflection()->MutableMessage(&message, &field);
+      MakeGood(inner);
+      const google::protobuf::OneofDescriptor* const kinds = inner.GetDescriptor()->FindOneofByName("kind");
+      if (kinds != nullptr) MakeGood(*inner.GetReflection()->MutableMessage(&inner, kinds->field(0)));
     } else if (field.real_containing_oneof() != nullptr) {
       continue;
     } else if (IsText(field) && rule.required()) {
@@ -206,6 +210,15 @@ TEST(FieldRulesTest, ATextThatIsMissingOrUnknownIsRefusedByName) {
   }
   EXPECT_GT(required, 4);
   EXPECT_GT(chosen, 2);
+}
+
+TEST(FieldRulesTest, ARequiredMessageHasOneOfItsKinds) {
+  SourcedConfig config{.file = "j"};
+  MakeGood(config.config);
+  EXPECT_OK(CheckFields(config));
+  config.config.clear_model();
+  EXPECT_THAT(CheckFields(config),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("j: model: is missing: one of mlp, gpt, ")));
 }
 
 TEST(FieldRulesTest, DefaultsAreValuesThatAreAllowed) {

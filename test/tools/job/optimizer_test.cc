@@ -63,6 +63,7 @@ TEST(OptimizerTest, FieldsAreWithinTheRangesOfTheirRule) {
     pb::Optimizer& optimizer = *config.config.mutable_train()->mutable_optimizer();
     ASSERT_TRUE(TextFormat::ParseFromString(text, &optimizer));
     config.config.mutable_train()->set_batch_size(1);
+    config.config.mutable_model()->mutable_mlp();
     const absl::Status status = CheckFields(config);
     EXPECT_THAT(status.message(), ::testing::HasSubstr(error)) << text;
     EXPECT_EQ(status.ok(), error.empty()) << text;

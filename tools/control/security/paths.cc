@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "oneflow_core/data/data_kind.h"
 #include "tools/job/field_rules.h"
 
 namespace oneflow {
@@ -50,12 +51,16 @@ absl::StatusOr<std::vector<std::string>> ResolveAll(const std::vector<std::strin
   return resolved;
 }
 
-// What a data set reads is named by attributes of which only two are something else.
+// Whether some kind of data reads the file that its attribute `name` names. Of any kind: that of a program from outside
+// may be said twice.
+bool NamesData(const std::string& name) {
+  return std::any_of(DataKinds().begin(), DataKinds().end(),
+                     [&](const DataKind& kind) { return std::count(kind.paths.begin(), kind.paths.end(), name) > 0; });
+}
+
 void AddDataPaths(const pb::Instruction& read, std::vector<JobPath>& paths) {
   for (const pb::Attribute& attribute : read.attributes()) {
-    if (attribute.value_case() != pb::Attribute::kS || attribute.name() == "dataset" || attribute.name() == "split") {
-      continue;
-    }
+    if (!NamesData(attribute.name())) continue;
     paths.push_back({absl::StrCat("data '", attribute.name(), "' of node '", read.node(), "'"), attribute.s()});
   }
 }

@@ -73,6 +73,38 @@ function(room name)
   target_precompile_headers(${name} ${ROOM_HEADERS})
 endfunction()
 
+# listed(ROOM FUNCTION TYPE HEADER FOLDER SUFFIX [ENDING ending] [SKIP stem...]): adds to the room a source that defines
+# `std::vector<TYPE> FUNCTION()`, the results of one function for each FOLDER/NAME<ending>.cc: `TYPE NameSUFFIX()`. So a file that is added
+# is listed by itself, and one that does not define its function does not link.
+function(listed room function type header folder suffix)
+  cmake_parse_arguments(PARSE_ARGV 6 LIST "" "ENDING" "SKIP")
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*${LIST_ENDING}.cc)
+  set(declarations)
+  set(calls)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM stem)
+    if(stem IN_LIST LIST_SKIP)
+      continue()
+    endif()
+    string(REGEX REPLACE "^(.+)${LIST_ENDING}$" "\\1" stem ${stem})
+    string(REPLACE "_" ";" words ${stem})
+    set(name)
+    foreach(word IN LISTS words)
+      string(SUBSTRING ${word} 0 1 first)
+      string(SUBSTRING ${word} 1 -1 rest)
+      string(TOUPPER ${first} first)
+      string(APPEND name ${first}${rest})
+    endforeach()
+    string(APPEND declarations "${type} ${name}${suffix}();\n")
+    list(APPEND calls "${name}${suffix}()")
+  endforeach()
+  list(JOIN calls ", " calls)
+  set(file ${CMAKE_BINARY_DIR}/generated/lists/${function}.cc)
+  file(CONFIGURE OUTPUT ${file} CONTENT "#include \"${header}\"\n\nnamespace oneflow {\n\n${declarations}
+std::vector<${type}> ${function}() { return {${calls}}; }\n\n}  // namespace oneflow\n" @ONLY)
+  target_sources(${room} PRIVATE ${file})
+endfunction()
+
 # proto/*.proto to oneflow_proto, with gRPC services. Generated headers are included as "proto/plan.pb.h".
 function(proto_room)
   file(GLOB protos CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/proto/*.proto)

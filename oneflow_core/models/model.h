@@ -1,0 +1,51 @@
+// The models that a job config can name: a file of this folder each, which describes one. What a config says of it is a
+// message of the same name in proto/job.proto; from its fields `fields` are made, by name and with defaults. From the
+// two follow the config's checks, `oneflow models`, and the tests that every model has to pass.
+//
+// A file NAME.cc of this folder defines `ModelDef NameModel()` and is listed by the build.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/data/data_kind.h"
+#include "oneflow_core/graph.h"
+#include "oneflow_core/models/config.h"
+#include "oneflow_core/op.h"
+
+namespace oneflow {
+
+// How text is continued after training.
+struct Continuation {
+  std::string prompt;
+  double temperature = 0;  // 0: always the likeliest
+};
+
+// What a job asks a model for.
+struct ModelRequest {
+  AttrMap fields;     // of the model
+  std::string reads;  // the kind of its data
+  AttrMap data;       // the fields of these
+  BatchSizes batches;
+  std::optional<Continuation> continuation;
+};
+
+struct ModelDef {
+  std::string name;                // the job's field model.<name>
+  std::vector<std::string> reads;  // kinds of data (oneflow_core/data/data_kind.h)
+  // The graphs "train", and, as they are asked for, "evaluate" and "generate". InvalidArgument naming the model and the
+  // field if the request is impossible.
+  absl::StatusOr<std::vector<Graph>> (*build)(const ModelRequest& request, const OpRegistry& ops) = nullptr;
+  // What is wrong among the fields, beyond their own ranges. Null: nothing can be.
+  std::optional<FieldComplaint> (*check)(const AttrMap& fields) = nullptr;
+  bool generates = false;  // it continues text
+  std::string small;       // fields of a small one, as protobuf text, which tests train
+};
+
+// All of them, by name.
+const std::vector<ModelDef>& Models();
+// Null if there is none of that name.
+const ModelDef* FindModel(absl::string_view name);
+
+}  // namespace oneflow

@@ -1,0 +1,63 @@
+// Laws of every model that a config can name, on its small instance: a model that is added is tested without a line
+// here, unless it reads a kind of data that none before it read.
+#include <map>
+#include <set>
+
+#include "oneflow_core/models/model.h"
+#include "test/laws/layouts_law.h"
+
+namespace oneflow {
+namespace {
+
+class ModelsTest : public testing::LayoutsLaw {
+ protected:
+  // A little of each kind of data.
+  std::map<std::string, std::string> Data() const {
+    return {{"text", absl::StrCat("text { path: '", text_, "' }")},
+            {"images", absl::StrCat("images { train_images: '", images_, "' train_labels: '", labels_, "' }")},
+            {"prototypes", "prototypes { classes: 37 samples: 400 height: 5 width: 5 noise: 0.2 }"},
+            {"clicks", "clicks { fields: 3 vocabulary: 301 numbers: 2 }"}};
+  }
+  std::string JobText(const ModelDef& model, const std::string& kind) const {
+    return absl::StrCat("model { ", model.name, " { ", model.small, " } } data { ", Data().at(kind),
+                        " } train { batch_size: 96 optimizer { adamw {} clip_norm: 1 } schedule { learning_rate: 0.02 "
+                        "} }");
+  }
+};
+
+TEST_F(ModelsTest, EachTrainsAlikeUnderEveryLayout) {
+  for (const ModelDef& model : Models()) {
+    for (const std::string& kind : model.reads) {
+      SCOPED_TRACE(absl::StrCat(model.name, " on ", kind));
+      ASSERT_EQ(Data().count(kind), 1u) << "a little data of this kind is missing here";
+      ExpectSameUnder(JobText(model, kind), {{"mesh={dp:2}"},
+                                             {"mesh={tp:2}"},
+                                             {"mesh={dp:3}"},
+                                             {"mesh={pp:2}", "train.micro_batches=2"},
+                                             {"mesh={dp:2 tp:2}", "train.micro_batches=3"}});
+    }
+  }
+}
+
+TEST_F(ModelsTest, EachSaysWhatIsEvaluated) {
+  for (const ModelDef& model : Models()) {
+    const DataKind kind = *FindDataKind(model.reads[0]);
+    ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(JobText(model, kind.name), "law"));
+    ASSERT_OK(ApplyOverride("evaluate={batches: 1}", config));
+    if (kind.name == "images") {
+      ASSERT_OK(ApplyOverride("data.images.test_images=" + images_, config));
+      ASSERT_OK(ApplyOverride("data.images.test_labels=" + labels_, config));
+    }
+    if (model.generates) {
+      ASSERT_OK(ApplyOverride("generate={tokens: 1 prompt: 'a'}", config));
+    }
+    ASSERT_OK_AND_ASSIGN(const oneflow::Job job, MakeJob(std::move(config), JobKind::kTrain, ops_));
+    std::set<std::string> graphs;
+    for (const Graph& graph : job.program) graphs.insert(graph.name());
+    EXPECT_EQ(graphs.count("train") + graphs.count("evaluate"), 2u) << model.name;
+    EXPECT_EQ(graphs.count("generate"), model.generates ? 1u : 0u) << model.name;
+  }
+}
+
+}  // namespace
+}  // namespace oneflow
