@@ -3,6 +3,9 @@
 //
 //   train      read ──► logits ──► mean cross entropy = loss, fetched as "loss"
 //   evaluate   read ──► logits ──► "loss" and "accuracy", the share of samples whose largest logit is the label's
+//
+// Labels that are numbers instead of classes are estimated: there is one logit, the estimate, and the loss is the mean
+// squared error. Evaluation has no accuracy then.
 #pragma once
 
 #include <functional>
@@ -15,8 +18,8 @@
 namespace oneflow {
 
 struct Classified {
-  Tensor logits;  // [n,classes]
-  Tensor labels;  // i32[n]
+  Tensor logits;  // [n,classes]; [n,1] for numbers
+  Tensor labels;  // i32[n], or f32[n]: numbers to estimate
 };
 
 // Reads `batch` samples of a split and classifies them; random parts such as dropout act on the training split.

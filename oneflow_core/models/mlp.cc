@@ -21,13 +21,18 @@ absl::Status Check(const MlpConfig& config, const ImageData& data, const BatchSi
 absl::StatusOr<std::vector<Graph>> BuildMlp(const ModelRequest& request, const OpRegistry& ops) {
   const MlpConfig config = {.widths = request.fields.Ints("widths"), .classes = request.fields.Int("classes")};
   OF_RETURN_IF_ERROR(Check(config, ImageData(), request.batches));
-  const auto model = [&](const Tensor& samples, bool) { return MlpLogits(config, samples); };
+  // One number where the data has a target instead of classes.
+  const bool estimates = !request.data.String("target").empty();
+  const MlpConfig of_data = {.widths = config.widths, .classes = estimates ? 1 : config.classes};
+  const auto model = [&](const Tensor& samples, bool) { return MlpLogits(of_data, samples); };
   return ClassifierProgram(OnSamples(model, request), request.batches, ops);
 }
 
 }  // namespace
 
-ModelDef MlpModel() { return {.name = "mlp", .reads = {"images"}, .build = BuildMlp, .small = "widths: [33, 17]"}; }
+ModelDef MlpModel() {
+  return {.name = "mlp", .reads = {"images", "csv"}, .build = BuildMlp, .small = "widths: [33, 17]"};
+}
 
 Tensor MlpLogits(const MlpConfig& config, const Tensor& images) {
   if (!images.valid()) return Tensor();

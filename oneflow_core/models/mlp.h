@@ -1,4 +1,4 @@
-// Fully connected layers with ReLU on flattened images.
+// Fully connected layers with ReLU on flattened images, or other samples.
 //
 //   images [n,c,h,w] ──► [n, c*h*w] ──► (linear, relu) per width ──► linear ──► logits [n, classes]
 #pragma once

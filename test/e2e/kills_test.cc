@@ -33,13 +33,13 @@ constexpr absl::Duration kPromise = absl::Seconds(3);
 constexpr absl::Duration kGone = absl::Seconds(10);  // from the end of the command to the end of all that it started
 constexpr int kLongestMs = 3000;                     // from the first step to the kill
 
-struct Example {
+struct KilledJob {
   const char* name;
   bool reads_text;
 };
-constexpr Example kExamples[] = {{"gpt_dp2_tp2", true},    {"gpt_pp2_dp2", true},        {"gpt_meshes", true},
-                                 {"fashion_mnist", false}, {"mlp_fashion_mnist", false}, {"margin_classifier", false},
-                                 {"wide_deep", false}};
+constexpr KilledJob kExamples[] = {{"gpt_dp2_tp2", true},    {"gpt_pp2_dp2", true},        {"gpt_meshes", true},
+                                   {"fashion_mnist", false}, {"mlp_fashion_mnist", false}, {"margin_classifier", false},
+                                   {"wide_deep", false}};
 
 // What may happen to a process, and what is said of it beside its number.
 struct Fate {
@@ -64,7 +64,7 @@ int NumKills() {
 }
 
 // The example, made to train for days, to evaluate and to save.
-std::vector<std::string> Endless(const Example& example, const Workspace& work) {
+std::vector<std::string> Endless(const KilledJob& example, const Workspace& work) {
   const std::vector<std::string> arguments = {
       "run",       absl::StrCat(SourceDir(), "/tools/examples/", example.name, ".pbtxt"),
       "--metrics", work.Path("metrics"),
@@ -85,7 +85,7 @@ void ExpectWholeCheckpoints(const Workspace& work) {
 }
 
 // Lets the example run, and one of its processes meet its fate. How long it took then to end.
-absl::Duration RunAndKill(const Example& example, const Fate& fate, std::mt19937& random) {
+absl::Duration RunAndKill(const KilledJob& example, const Fate& fate, std::mt19937& random) {
   const Workspace work;
   const auto run = work.Start(Endless(example, work));
   if (!AwaitLines(work.Path("metrics"), 1, kStart)) {
@@ -122,7 +122,7 @@ TEST(KillsTest, EndTheJobSoonWithTheCauseAndLeaveNothing) {
   const int kills = NumKills();
   for (int kill = 0; kill < kills; ++kill) {
     std::mt19937 random(kill);
-    const Example& example = kExamples[random() % std::size(kExamples)];
+    const KilledJob& example = kExamples[random() % std::size(kExamples)];
     const Fate& fate = kFates[random() % std::size(kFates)];
     const std::string what =
         absl::StrCat("kill ", kill, ": ", strsignal(fate.signal), " for a", fate.process, " of ", example.name);

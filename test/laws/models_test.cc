@@ -1,6 +1,7 @@
 // Laws of every model that a config can name, on its small instance: a model that is added is tested without a line
 // here, unless it reads a kind of data that none before it read.
 #include <map>
+#include <random>
 #include <set>
 
 #include "oneflow_core/models/model.h"
@@ -16,7 +17,19 @@ class ModelsTest : public testing::LayoutsLaw {
     return {{"text", absl::StrCat("text { path: '", text_, "' }")},
             {"images", absl::StrCat("images { train_images: '", images_, "' train_labels: '", labels_, "' }")},
             {"prototypes", "prototypes { classes: 37 samples: 400 height: 5 width: 5 noise: 0.2 }"},
-            {"clicks", "clicks { fields: 3 vocabulary: 301 numbers: 2 }"}};
+            {"clicks", "clicks { fields: 3 vocabulary: 301 numbers: 2 }"},
+            {"csv", absl::StrCat("csv { path: '", Csv(), "' features: ['a', 'b'] label: 'sign' }")}};
+  }
+  // Which is larger of two numbers, and their product.
+  std::string Csv() const {
+    std::mt19937 random(7);
+    std::string rows = "a,b,sign,product\n";
+    for (int i = 0; i < 300; ++i) {
+      const double a = static_cast<double>(random() % 2001) / 1000 - 1,
+                   b = static_cast<double>(random() % 2001) / 1000 - 1;
+      absl::StrAppend(&rows, a, ",", b, ",", a > b ? 1 : 0, ",", a * b, "\n");
+    }
+    return dir_.Write("rows.csv", rows);
   }
   std::string JobText(const ModelDef& model, const std::string& kind) const {
     return absl::StrCat("model { ", model.name, " { ", model.small, " } } data { ", Data().at(kind),
@@ -37,6 +50,14 @@ TEST_F(ModelsTest, EachTrainsAlikeUnderEveryLayout) {
                                              {"mesh={dp:2 tp:2}", "train.micro_batches=3"}});
     }
   }
+}
+
+// Numbers instead of classes.
+TEST_F(ModelsTest, AnMlpEstimatesATargetAlikeUnderEveryLayout) {
+  const std::string job = absl::StrCat("model { mlp { widths: [16] } } data { csv { path: '", Csv(),
+                                       "' features: ['b', 'a'] target: 'product' } } train { batch_size: 96 optimizer "
+                                       "{ adamw {} } schedule { learning_rate: 0.02 } }");
+  ExpectSameUnder(job, {{"mesh={dp:3}"}, {"mesh={tp:2}"}, {"mesh={pp:2}", "train.micro_batches=2"}});
 }
 
 TEST_F(ModelsTest, EachSaysWhatIsEvaluated) {

@@ -112,7 +112,7 @@ def manual():
 def messages():
     """By message of job.proto: {field: its type}."""
     text = re.sub(r"//.*", "", (ROOT / "proto/job.proto").read_text())
-    text = re.sub(r"\s*\[\(field\)[^;]*\];", ";", text)  # what fields declare of themselves
+    text = re.sub(r"\s*\[\(field\).*?\];", ";", text)  # what fields declare of themselves
     found, stack = {}, []
     for token in re.finditer(
             r"message\s+(\w+)\s*{|(?:oneof|enum)\s+\w+\s*{|}|(?:repeated\s+|optional\s+)?(map<[^>]*>|[\w.]+)\s+(\w+)\s*=\s*\d+[^;{}]*;", text):

@@ -167,7 +167,8 @@ absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config, 
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
     text = absl::StrCat(field->name(),
                         value.empty() || value.front() != '{' ? absl::StrCat("{", value, "}") : std::string(value));
-  } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !IsQuoted(value)) {
+  } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !IsQuoted(value) &&
+             !(field->is_repeated() && absl::StartsWith(value, "["))) {
     text = absl::StrCat(field->name(), ": ", QuoteText(value));
   } else {
     text = absl::StrCat(field->name(), ": ", value);

@@ -30,7 +30,7 @@ void CheckModel(const pb::JobConfig& c, Checker& check) {
   const google::protobuf::FieldDescriptor* const data = KindOf(c.data());
   const bool reads_it = data != nullptr && std::count(model->reads.begin(), model->reads.end(), data->name()) > 0;
   check.Require(reads_it, "data",
-                absl::StrCat("a ", model->name, " model reads ", absl::StrJoin(model->reads, " or "), ", so data.",
+                absl::StrCat("model '", model->name, "' reads ", absl::StrJoin(model->reads, " or "), ", so data.",
                              absl::StrJoin(model->reads, " or data."), " must be given"));
   check.Require(!c.has_generate() || model->generates, "generate", "only a language model generates text");
 }

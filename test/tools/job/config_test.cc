@@ -51,6 +51,19 @@ TEST(ConfigTest, OverridesSetAnyField) {
   EXPECT_EQ(config.Where("train.steps"), "--set train.steps=20: train.steps");
 }
 
+TEST(ConfigTest, ListsOfTextsAreWrittenAsLists) {
+  SourcedConfig config;
+  for (const auto& [assignment, features] :
+       {std::pair<const char*, std::vector<std::string>>("data.csv.features=['a', \"b c\"]", {"a", "b c"}),
+        {"data.csv.features=[]", {}},
+        {"data.csv.features=a b", {"a b"}},
+        {"data.csv.features='[a'", {"[a"}}}) {
+    ASSERT_OK(ApplyOverride(assignment, config)) << assignment;
+    const auto& read = config.config.data().csv().features();
+    EXPECT_EQ(std::vector<std::string>(read.begin(), read.end()), features) << assignment;
+  }
+}
+
 TEST(ConfigTest, BadOverridesSayWhatExists) {
   const struct {
     const char* assignment;
