@@ -1,12 +1,17 @@
-#include "actor/data/image_source.h"
-
+// Labelled images in IDX files (the format of MNIST), plain or gzip-compressed.
+//
+//   train: every epoch is a permutation of all images that depends on (seed, epoch) only
+//   validation: in the order of the file, starting over at the end
+// Pixels become (byte / 255 - 0.5) * 2, in [-1, 1].
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/str_join.h"
 #include "actor/data/data_file.h"
 #include "actor/data/permutation.h"
 #include "actor/data/sample_range.h"
+#include "actor/data/source.h"
 #include "kernels/random.h"
 
 namespace oneflow {
@@ -101,8 +106,7 @@ class ImageSource : public Source {
   const uint64_t seed_;
 };
 
-}  // namespace
-
+// Attributes: images, labels (paths), split, seed, and optionally classes (labels at or above it are refused).
 absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attributes) {
   OF_ASSIGN_OR_RETURN(IdxFile images, OpenIdx(attributes.String("images"), 3));
   OF_ASSIGN_OR_RETURN(IdxFile labels, OpenIdx(attributes.String("labels"), 1));
@@ -134,6 +138,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attribute
   return std::make_unique<ImageSource>(std::move(images), std::move(of_image), train,
                                        static_cast<uint64_t>(attributes.Int("seed")));
 }
+
+}  // namespace
 
 std::vector<SourceKind> ImageSources() { return {{"images", OpenImageSource}}; }
 

@@ -1,9 +1,20 @@
-#include "actor/data/made_source.h"
-
+// Data that the engine makes itself: problems of any size with nothing to download, for models with many classes or
+// large tables. Sample i is a function of (seed, i) alone, so it is the same on every layout, and there is something to
+// learn:
+//
+//   prototypes   every class has an image of its own (uniform pixels); a sample is its class' image plus normal noise
+//   clicks       a user's categorical fields and numbers; whether he clicks is drawn with the probability that a hidden
+//                model gives, which is a sum over single fields (wide), over products of neighbouring fields' factors
+//                (deep), and over the numbers. Values of a field are as unevenly popular as words: most samples hold
+//                few of them.
+//
+// Training samples come in a new permutation every epoch; validation samples are others, in order.
 #include <cmath>
+#include <memory>
 
 #include "actor/data/permutation.h"
 #include "actor/data/sample_range.h"
+#include "actor/data/source.h"
 #include "kernels/random.h"
 
 namespace oneflow {
@@ -196,8 +207,8 @@ class ClickSource : public Source {
   const Draws field_value_, number_, field_weight_, field_factor_, number_weight_, click_;
 };
 
-}  // namespace
-
+// Attributes: classes, samples, noise (standard deviation; pixels are in [-1, 1]), split, seed. Fills
+// f32[batch,channels,height,width] of any size and i32[batch].
 absl::StatusOr<std::unique_ptr<Source>> OpenPrototypeSource(const AttrMap& attributes) {
   OF_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(attributes));
   const int64_t classes = attributes.Int("classes");
@@ -213,6 +224,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenPrototypeSource(const AttrMap& attri
   return std::make_unique<PrototypeSource>(samples, classes, noise, static_cast<uint64_t>(attributes.Int("seed")));
 }
 
+// Attributes: vocabulary, samples, split, seed. Fills ids i32[batch,fields], numbers f32[batch,numbers], clicked
+// i32[batch]. Of `vocabulary` ids, field f of F has those from f * vocabulary / F to below (f + 1) * vocabulary / F.
 absl::StatusOr<std::unique_ptr<Source>> OpenClickSource(const AttrMap& attributes) {
   OF_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(attributes));
   const int64_t vocabulary = attributes.Int("vocabulary");
@@ -221,6 +234,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenClickSource(const AttrMap& attribute
   }
   return std::make_unique<ClickSource>(samples, vocabulary, static_cast<uint64_t>(attributes.Int("seed")));
 }
+
+}  // namespace
 
 std::vector<SourceKind> MadeSources() { return {{"prototypes", OpenPrototypeSource}, {"clicks", OpenClickSource}}; }
 

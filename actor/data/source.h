@@ -33,12 +33,9 @@ struct SourceKind {
   absl::StatusOr<std::unique_ptr<Source>> (*open)(const AttrMap& attributes);
 };
 
-// Opens the source that the attributes of a read_data node describe:
-//   dataset="text"   path, split ("train"|"validation"), validation_fraction, seed
-//   dataset="images" images, labels (paths of IDX files, optionally gzip), split, seed
-//   dataset="prototypes" classes, samples, noise, split, seed; dataset="clicks" vocabulary, samples, split, seed
-// InvalidArgument naming file, offset and both values if a file is malformed, or all kinds if there is no such;
-// NotFound if a file is missing.
+// Opens the source that the attributes of a read_data node describe: its kind is `dataset`; which others a kind takes,
+// the file of its source says. InvalidArgument naming file, place and both values if a file is malformed, or all kinds
+// if there is no such; NotFound if a file is missing.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(const AttrMap& attributes);
 
 }  // namespace oneflow

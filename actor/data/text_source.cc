@@ -1,12 +1,18 @@
-#include "actor/data/text_source.h"
-
+// A file of bytes as a language-model data set: every byte is a token.
+//
+//   |<------------- train ------------->|<- validation ->|
+//   train: sample i begins at a random offset that depends on (seed, i) only
+//   validation: windows of `context` tokens one after another, starting over at the end
+//   tokens = bytes[o, o + context), labels = bytes[o + 1, o + context + 1)
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "actor/data/data_file.h"
 #include "actor/data/permutation.h"
 #include "actor/data/sample_range.h"
+#include "actor/data/source.h"
 
 namespace oneflow {
 namespace {
@@ -57,8 +63,7 @@ class TextSource : public Source {
   const uint64_t seed_;
 };
 
-}  // namespace
-
+// Attributes: path, split, validation_fraction, seed, and optionally vocabulary (bytes at or above it are refused).
 absl::StatusOr<std::unique_ptr<Source>> OpenTextSource(const AttrMap& attributes) {
   OF_ASSIGN_OR_RETURN(DataFile file, DataFile::Open(attributes.String("path")));
   const double fraction = attributes.Double("validation_fraction");
@@ -90,6 +95,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenTextSource(const AttrMap& attributes
   return std::make_unique<TextSource>(std::move(file), begin, end, context, train,
                                       static_cast<uint64_t>(attributes.Int("seed")));
 }
+
+}  // namespace
 
 std::vector<SourceKind> TextSources() { return {{"text", OpenTextSource}}; }
 

@@ -33,7 +33,7 @@ struct PrototypeData {
   double noise = 0.5;  // standard deviation; pixels are in [-1, 1]
 };
 
-// Categorical fields and numbers of people who may click, made by the engine (actor/data/made_source.h says how).
+// Categorical fields and numbers of people who may click, made by the engine (actor/data/made_source.cc says how).
 struct ClickData {
   int64_t fields = 8;
   int64_t vocabulary = 100'000;  // ids of all fields together

@@ -1,11 +1,10 @@
-#include "actor/data/made_source.h"
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <set>
 
 #include "actor/data/sample_range.h"
+#include "actor/data/source.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
