@@ -2,8 +2,10 @@
 //
 //   train: every epoch is a permutation of all images that depends on (seed, epoch) only
 //   validation: in the order of the file, starting over at the end
-// Pixels become (byte / 255 - 0.5) * 2, in [-1, 1].
+//
+// Pixels become (byte / 255 - mean) / std: in [-1, 1] where nothing else is said.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -58,8 +60,13 @@ absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int num_dims) {
 
 class ImageSource : public Source {
  public:
-  ImageSource(IdxFile images, std::vector<uint8_t> labels, bool shuffled, uint64_t seed)
-      : images_(std::move(images)), labels_(std::move(labels)), shuffled_(shuffled), seed_(seed) {}
+  ImageSource(IdxFile images, std::vector<uint8_t> labels, double mean, double deviation, bool shuffled, uint64_t seed)
+      : images_(std::move(images)),
+        labels_(std::move(labels)),
+        scale_(static_cast<float>(1 / (255 * deviation))),
+        shift_(static_cast<float>(-mean / deviation)),
+        shuffled_(shuffled),
+        seed_(seed) {}
 
   int64_t num_samples() const override { return images_.dims[0]; }
 
@@ -85,7 +92,7 @@ class ImageSource : public Source {
       const int64_t at = images_.data + Index(first_x + row) * height * width;
       OF_RETURN_IF_ERROR(images_.file.ReadAt(at, absl::MakeSpan(image)));
       float* to = x.as<float>() + row * height * width;
-      for (int64_t i = 0; i < height * width; ++i) to[i] = static_cast<float>(image[i]) * (2.0f / 255.0f) - 1.0f;
+      for (int64_t i = 0; i < height * width; ++i) to[i] = static_cast<float>(image[i]) * scale_ + shift_;
     }
     const int64_t first_y = FirstSample(step, micro_batch, micro_batches, y, row_shift);
     for (int64_t row = 0; row < y.dims[0]; ++row) y.as<int32_t>()[row] = labels_[Index(first_y + row)];
@@ -102,11 +109,13 @@ class ImageSource : public Source {
 
   const IdxFile images_;
   const std::vector<uint8_t> labels_;
+  const float scale_, shift_;  // of a pixel from 0 to 255
   const bool shuffled_;
   const uint64_t seed_;
 };
 
-// Attributes: images, labels (paths), split, seed, and optionally classes (labels at or above it are refused).
+// Attributes: images, labels (paths), split, seed, and optionally classes (labels at or above it are refused), mean and
+// std.
 absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attributes) {
   OF_ASSIGN_OR_RETURN(IdxFile images, OpenIdx(attributes.String("images"), 3));
   OF_ASSIGN_OR_RETURN(IdxFile labels, OpenIdx(attributes.String("labels"), 1));
@@ -135,7 +144,12 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attribute
     }
   }
   OF_ASSIGN_OR_RETURN(const bool train, IsTrainSplit(attributes));
-  return std::make_unique<ImageSource>(std::move(images), std::move(of_image), train,
+  const double mean = attributes.Double("mean", 0.5), deviation = attributes.Double("std", 0.5);
+  if (!std::isfinite(mean) || !(deviation > 0) || std::isinf(deviation)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("images: mean ", mean, " and std ", deviation, " are not finite numbers, or std is not positive"));
+  }
+  return std::make_unique<ImageSource>(std::move(images), std::move(of_image), mean, deviation, train,
                                        static_cast<uint64_t>(attributes.Int("seed")));
 }
 

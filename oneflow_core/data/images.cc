@@ -16,8 +16,22 @@ ImageData ImageDataOf(const AttrMap& fields) {
   return data;
 }
 
+Batch ReadFiles(GraphBuilder& b, const ImageData& data, DataSplit split, int64_t batch, AttrMap attributes,
+                std::source_location loc) {
+  const bool train = split == DataSplit::kTrain;
+  attributes.Set("images", train ? data.train_images : data.test_images);
+  attributes.Set("labels", train ? data.train_labels : data.test_labels);
+  attributes.Set("split", SplitName(split));
+  const ImageBatch read = ReadImages(b, batch, data.channels, data.height, data.width, std::move(attributes), loc);
+  return DealtOut(read.images, read.labels, loc);
+}
+
 Batch ReadImagesOf(GraphBuilder& b, const AttrMap& fields, DataSplit split, int64_t batch) {
-  return ReadImageBatch(b, ImageDataOf(fields), split, batch);
+  AttrMap attributes;
+  for (const char* name : {"mean", "std"}) {
+    if (const double value = fields.Double(name); value != 0.5) attributes.Set(name, value);  // the source's default
+  }
+  return ReadFiles(b, ImageDataOf(fields), split, batch, std::move(attributes), std::source_location::current());
 }
 
 std::optional<FieldComplaint> CheckImageFiles(const AttrMap& fields, bool evaluates) {
@@ -44,13 +58,7 @@ absl::Status CheckImages(absl::string_view model, const ImageData& data) {
 }
 
 Batch ReadImageBatch(GraphBuilder& b, const ImageData& data, DataSplit split, int64_t batch, std::source_location loc) {
-  const bool train = split == DataSplit::kTrain;
-  const ImageBatch read = ReadImages(b, batch, data.channels, data.height, data.width,
-                                     {{"images", train ? data.train_images : data.test_images},
-                                      {"labels", train ? data.train_labels : data.test_labels},
-                                      {"split", SplitName(split)}},
-                                     loc);
-  return DealtOut(read.images, read.labels, loc);
+  return ReadFiles(b, data, split, batch, {}, loc);
 }
 
 DataKind ImagesKind() {

@@ -137,6 +137,33 @@ TEST(ImageSourceTest, AnEpochIsAPermutationAndTheNextIsAnother) {
   EXPECT_NE(epochs[0], epochs[1]);
 }
 
+TEST(ImageSourceTest, PixelsAreNormalisedAsTheJobSays) {
+  const TempDir dir;
+  AttrMap attributes = {{"dataset", std::string("images")},
+                        {"images", dir.Write("i", Idx({1, 1, 3}, std::string("\0\x66\xff", 3)))},
+                        {"labels", dir.Write("l", Idx({1}, std::string(1, '\0')))},
+                        {"split", std::string("train")}};
+  const auto pixels = [&]() -> absl::StatusOr<std::vector<float>> {
+    OF_ASSIGN_OR_RETURN(const auto source, OpenSource(attributes));
+    LocalShard x(DType::kFloat32, {1, 1, 1, 3}, {1, 1, 1, 3}, {0, 0, 0, 0}), y(DType::kInt32, {1}, {1}, {0});
+    const TensorArg outputs[] = {x.arg, y.arg};
+    OF_RETURN_IF_ERROR(source->Read(0, 0, 1, outputs));
+    return std::vector<float>{x.F(0), x.F(1), x.F(2)};
+  };
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> usual, pixels());
+  EXPECT_EQ(usual[0], -1);
+  EXPECT_EQ(usual[1], 102 * (2.0f / 255.0f) - 1.0f) << "to the bit";
+  EXPECT_EQ(usual[2], 1);
+  attributes.Set("mean", 0.2);
+  attributes.Set("std", 0.1);
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> normal, pixels());
+  EXPECT_NEAR(normal[0], -2, 1e-6);
+  EXPECT_NEAR(normal[1], 2, 1e-6) << "0.4 - 0.2, in tenths";
+  EXPECT_NEAR(normal[2], 8, 1e-6);
+  attributes.Set("std", 0.0);
+  EXPECT_THAT(pixels().status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("std 0")));
+}
+
 TEST(PermutationTest, IsABijectionForEverySize) {
   for (uint64_t n = 1; n < 70; ++n) {
     std::set<uint64_t> seen;
