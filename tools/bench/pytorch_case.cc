@@ -10,6 +10,7 @@
 #include "tools/control/process/log_tail.h"
 #include "tools/control/process/openmp.h"
 #include "tools/control/process/write_file.h"
+#include "tools/job/field_rules.h"
 
 namespace oneflow {
 namespace {
@@ -63,14 +64,14 @@ nlohmann::json PyTorchGpt(const pb::JobConfig& config) {
 }
 
 absl::StatusOr<std::string> GptBatches(const pb::JobConfig& config, int steps) {
-  const pb::Text& text = config.data().text();
+  const pb::Text text = WithDefaults(config.data().text());
   AttrMap attributes;
   attributes.Set("dataset", std::string("text"));
   attributes.Set("path", text.path());
   attributes.Set("split", std::string("train"));
-  attributes.Set("validation_fraction", text.has_validation_fraction() ? text.validation_fraction() : 0.05);
+  attributes.Set("validation_fraction", text.validation_fraction());
   attributes.Set("context", int64_t{config.model().gpt().context()});
-  attributes.Set("seed", static_cast<int64_t>(config.has_seed() ? config.seed() : 1));
+  attributes.Set("seed", static_cast<int64_t>(WithDefaults(config).seed()));
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Source> source, OpenSource(attributes));
   const int64_t dims[] = {config.train().batch_size(), config.model().gpt().context()};
   const int64_t start[] = {0, 0};

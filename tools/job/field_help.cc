@@ -65,9 +65,26 @@ std::string TypeOf(const FieldDescriptor& field) {
   return absl::StrCat(field.is_repeated() ? "repeated " : "", type);
 }
 
+// Of a path.
+std::string UseText(pb::FieldRule::Path path) {
+  switch (path) {
+    case pb::FieldRule::READS_FILE:
+      return "file, read";
+    case pb::FieldRule::READS_FOLDER:
+      return "folder, read";
+    case pb::FieldRule::WRITES_FILE:
+      return "file, written";
+    case pb::FieldRule::WRITES_FOLDER:
+      return "folder, written";
+    default:
+      return "";
+  }
+}
+
 std::string AllowedIn(const FieldDescriptor& field, const pb::FieldRule& rule) {
   if (field.enum_type() != nullptr) return ValuesOf(*field.enum_type());
   if (!rule.one_of().empty()) return absl::StrCat("'", absl::StrJoin(rule.one_of(), "', '"), "'");
+  if (!UseText(rule.path()).empty()) return UseText(rule.path());
   const absl::StatusOr<Interval> interval = Interval::Parse(rule.in());
   return interval.ok() && rule.in() != "any" ? interval->ToString() : "";
 }

@@ -1,6 +1,10 @@
 #include "tools/job/job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -139,6 +143,19 @@ absl::Status CheckFiles(const SourcedConfig& config) {
   return CheckApart(OutputsOf(config), InputsOf(config));
 }
 
+// Files that the job names and nothing has opened yet, such as those that only a phase which it does not have would read:
+// a name that is wrong is told all the same.
+absl::Status CheckInputs(const SourcedConfig& config) {
+  absl::Status status;
+  ForEachPath(config.config, [&](const PathField& field) {
+    if (field.use != pb::FieldRule::READS_FILE || !status.ok()) return;
+    if (access(field.path.c_str(), R_OK) == 0) return;
+    status = absl::NotFoundError(
+        absl::StrCat(config.Where(field.what), ": '", field.path, "': cannot open: ", std::strerror(errno)));
+  });
+  return status;
+}
+
 // 8 MB: of a step with 300 acts some 400.
 int64_t TraceBytes(const pb::Trace& trace) { return int64_t{WithDefaults(trace).megabytes()} * 1'000'000; }
 
@@ -194,6 +211,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   OF_RETURN_IF_ERROR(PrepareData(seed, config, opens_files, job.program));
   if (opens_files) OF_RETURN_IF_ERROR(CheckFiles(config));
   OF_ASSIGN_OR_RETURN(job.options, LayOut(config, job.program, job.spec));
+  if (opens_files) OF_RETURN_IF_ERROR(CheckInputs(config));
   OF_ASSIGN_OR_RETURN(const std::vector<FallbackConfig> smaller, FallbackConfigs(config));
   for (const FallbackConfig& fallback : smaller) {
     OF_ASSIGN_OR_RETURN_AT(job.fallbacks.emplace_back(), MakeFallback(fallback, job.program),

@@ -52,6 +52,21 @@ TEST_F(DataTest, LabelsAreClassesOfTheModelInEverySet) {
   EXPECT_THAT(Make(images_, labels_, images_, bad).status(), refused);
 }
 
+// Nobody would notice until the job is asked to evaluate.
+TEST_F(DataTest, AFileThatNoPhaseReadsIsThereAllTheSame) {
+  const std::string text = absl::StrCat("model { mlp { widths: [4] classes: 3 } } data { images { train_images: '",
+                                        images_, "' train_labels: '", labels_,
+                                        "'\ntest_images: '/none' } } train { steps: 1 batch_size: 2 optimizer { sgd {} "
+                                        "} schedule { learning_rate: 0.1 } }");
+  ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(text, "j"));
+  EXPECT_THAT(MakeJob(config, JobKind::kTrain, StandardOps()).status(),
+              StatusIs(absl::StatusCode::kNotFound,
+                       "j:2: data.images.test_images: '/none': cannot open: No such file or "
+                       "directory"));
+  ASSERT_OK(ApplyOverride("data.images.test_images=" + images_, config));
+  EXPECT_OK(MakeJob(config, JobKind::kTrain, StandardOps()).status());
+}
+
 TEST_F(DataTest, ImagesHaveTheModelsSizeInEverySet) {
   const std::string small = Idx("small", {4, 4, 4}, std::vector<int>(64, 1));
   const auto refused =

@@ -23,6 +23,13 @@ TEST(FieldHelpTest, AFieldIsToldWithItsTypeRangeDefaultAndComment) {
             "    per step; batch_size must be a multiple\n");
 }
 
+TEST(FieldHelpTest, PathsTellWhatIsDoneWithThem) {
+  const auto allowed = [](absl::string_view path) { return ConfigFields(path).value()[0].allowed; };
+  EXPECT_EQ(allowed("weights"), "file, read");
+  EXPECT_EQ(allowed("checkpoint.path"), "folder, written");
+  EXPECT_EQ(allowed("name"), "");
+}
+
 TEST(FieldHelpTest, OptimizersTellTheRangesOfTheirRules) {
   ASSERT_OK_AND_ASSIGN(const std::vector<FieldHelp> fields, ConfigFields("train.optimizer.lion.beta2"));
   EXPECT_EQ(fields[0].allowed, "[0, 1)");

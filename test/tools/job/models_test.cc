@@ -9,6 +9,8 @@
 #include "oneflow_core/ops/ops.h"
 #include "test/support/status_matchers.h"
 #include "tools/job/attributes.h"
+#include "tools/job/field_rules.h"
+#include "tools/job/interval.h"
 #include "tools/job/program.h"
 
 namespace oneflow {
@@ -49,6 +51,23 @@ TEST(ModelsTest, AModelReadsKindsThatThereAre) {
     if (model.reads.size() == 1) continue;
     for (const std::string& kind : model.reads) EXPECT_NE(FindDataKind(kind)->read, nullptr) << model.name;
   }
+}
+
+// Sizes of a config are within what models refuse themselves (oneflow_core/models/config.h).
+TEST(ModelsTest, SizesAreLimitedAsModelsLimitThem) {
+  int sizes = 0;
+  for (const ModelDef& model : Models()) {
+    const google::protobuf::Descriptor& message = *pb::Model::descriptor()->FindFieldByName(model.name)->message_type();
+    for (int f = 0; f < message.field_count(); ++f) {
+      if (message.field(f)->cpp_type() != FieldDescriptor::CPPTYPE_INT32) continue;
+      ASSERT_OK_AND_ASSIGN(const Interval range, Interval::Parse(RuleOf(*message.field(f)).in()));
+      EXPECT_GE(range.low, 1) << message.field(f)->full_name();
+      EXPECT_LE(range.high, message.field(f)->name() == "layers" ? kMaxLayers : kMaxModelSize)
+          << message.field(f)->full_name();
+      ++sizes;
+    }
+  }
+  EXPECT_GT(sizes, 10);
 }
 
 TEST(ModelsTest, ASmallOneIsWhatTheConfigTakes) {
