@@ -11,11 +11,12 @@
 namespace oneflow {
 
 struct FieldHelp {
-  std::string path;     // "train.batch_size"; of a field of a repeated message "cluster.hosts.count"
-  std::string type;     // "int64", "string", "Precision.Type", "repeated double", "Optimizer"
-  std::string allowed;  // "[1, 262144]", "'cpu', 'cuda'", "F32, BF16, F16", "file, read"; empty: anything
-  std::string usual;    // its default; empty: none is declared
-  std::string help;     // the comment, in one line
+  std::string path;  // "train.batch_size"; of a field of a repeated message "cluster.hosts.count"
+  std::string type;  // "int64", "string", "Precision.Type", "repeated double", "Optimizer"
+  // "[1, 262144]", "'cpu', 'cuda'", "F32, BF16, F16", "file, read"; empty: anything
+  std::string allowed;
+  std::string usual;  // its default; empty: none is declared
+  std::string help;   // the comment, in one line
 };
 
 // All fields, or those at or below the field `prefix`, in the order of proto/job.proto. NotFound if there is none,

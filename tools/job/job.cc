@@ -143,8 +143,8 @@ absl::Status CheckFiles(const SourcedConfig& config) {
   return CheckApart(OutputsOf(config), InputsOf(config));
 }
 
-// Files that the job names and nothing has opened yet, such as those that only a phase which it does not have would read:
-// a name that is wrong is told all the same.
+// Files that the job names and nothing has opened yet, because only a phase that the job lacks would read them. A wrong
+// name is told all the same.
 absl::Status CheckInputs(const SourcedConfig& config) {
   absl::Status status;
   ForEachPath(config.config, [&](const PathField& field) {
