@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -213,6 +214,11 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
   int64_t size = 1;
   for (const Axis& axis : axes) {
     if (axis.name.empty()) return absl::InvalidArgumentError("mesh: an axis has no name");
+    const auto is_of_word = [](char c) { return absl::ascii_isalnum(c) || c == '_'; };
+    if (!std::all_of(axis.name.begin(), axis.name.end(), is_of_word)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mesh: axis '", axis.name, "' has other characters than letters, digits and '_'"));
+    }
     if (axis.size < 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("mesh axis '", axis.name, "': size ", axis.size, " is not positive"));

@@ -114,7 +114,7 @@ class Placement {
 class Mesh {
  public:
   Mesh() = default;
-  // InvalidArgument if an axis is empty, unnamed or named twice, or two have the role of stages.
+  // InvalidArgument if an axis is empty, named twice or not by a word, or two have the role of stages.
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
 
   const std::vector<Axis>& axes() const { return axes_; }

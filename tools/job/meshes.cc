@@ -145,7 +145,9 @@ class OwnMeshReader {
 
 int64_t NumDevices(const pb::Mesh& mesh) {
   int64_t devices = 1;
-  for (const int64_t size : {mesh.pp(), mesh.dp(), mesh.tp()}) {
+  std::vector<int64_t> sizes = {mesh.pp(), mesh.dp(), mesh.tp()};
+  for (const pb::MeshAxis& axis : mesh.axes()) sizes.push_back(axis.size());
+  for (const int64_t size : sizes) {
     devices *= std::max<int64_t>(size, 1);
     if (devices > kMaxDevices) return 0;
   }
@@ -171,10 +173,17 @@ int64_t DevicesOnEach(const pb::Hosts& group, const pb::JobConfig& config) {
 }
 
 absl::StatusOr<Mesh> ToMesh(const pb::Mesh& mesh) {
-  std::vector<Axis> axes;
-  for (const Axis& axis : {Axis{"pp", mesh.pp()}, Axis{"dp", mesh.dp()}, Axis{"tp", mesh.tp()}}) {
-    if (axis.size > 1) axes.push_back(axis);
+  std::vector<Axis> axes = {{"pp", mesh.pp()}};
+  for (const pb::MeshAxis& axis : mesh.axes()) {
+    AxisRole role = AxisRole::kNone;
+    for (const AxisRoleName& row : AxisRoleNames()) {
+      if (row.name == axis.role()) role = row.role;
+    }
+    axes.push_back({axis.name(), axis.size(), role});
   }
+  axes.push_back({"dp", mesh.dp()});
+  axes.push_back({"tp", mesh.tp()});
+  axes.erase(std::remove_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size <= 1; }), axes.end());
   return Mesh::Create(std::move(axes));
 }
 

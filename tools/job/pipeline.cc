@@ -9,13 +9,18 @@
 #include "compiler/schedule/named_schedule.h"
 #include "tools/job/chunk_costs.h"
 #include "tools/job/field_rules.h"
+#include "tools/job/meshes.h"
 
 namespace oneflow {
 namespace {
 
 constexpr double kMegabyte = 1e6;
 
-int NumStages(const pb::JobConfig& config) { return std::max(1, config.mesh().pp()); }
+// Of a valid config.
+int NumStages(const pb::JobConfig& config) {
+  const absl::StatusOr<Mesh> mesh = ToMesh(config.mesh());
+  return mesh.ok() ? mesh->AxisSize(mesh->StageAxis()) : 1;
+}
 int NumMicroBatches(const pb::JobConfig& config) { return WithDefaults(config.train()).micro_batches(); }
 
 // What the trace that the job names says, in the request.

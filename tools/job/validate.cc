@@ -47,6 +47,8 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
   const int64_t of_mesh = NumDevices(c.mesh());
   check.Require(of_mesh > 0 && of_mesh <= 4096, "mesh",
                 absl::StrCat("has ", of_mesh, " devices, at most 4096 are supported"));
+  const absl::Status mesh = ToMesh(c.mesh()).status();
+  check.Require(mesh.ok(), "mesh", mesh.message());
   if (check.status().ok()) check.Take(OwnMeshes(check.config()).status());
   const int64_t devices = NumDevices(c);
   check.Require(devices > 0 && devices <= 4096, "mesh",

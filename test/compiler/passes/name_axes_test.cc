@@ -87,5 +87,10 @@ TEST(NameAxesTest, APlaceInARoleThatSeveralAxesHaveIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'a' and 'pp' are both for stages")));
 }
 
+TEST(NameAxesTest, AnAxisHasAWordForAName) {
+  EXPECT_THAT(Mesh::Create({{"a=b", 2}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("axis 'a=b' has other")));
+}
+
 }  // namespace
 }  // namespace oneflow::testing

@@ -37,6 +37,28 @@ TEST(MeshesTest, AJobHasTheDevicesOfAllItsMeshes) {
   EXPECT_EQ(OfPlan(config, "generate"), "[]{5}");
 }
 
+TEST(MeshesTest, AxesMayHaveNamesOfTheirOwn) {
+  ASSERT_OK_AND_ASSIGN(const SourcedConfig config,
+                       GoodConfigWith("mesh { tp: 2 axes { name: 'copies' size: 2 role: 'batch' } "
+                                      "axes { name: 'depth' size: 3 role: 'stage' } axes { name: 'one' size: 1 } }"));
+  EXPECT_OK(ValidateConfig(config));
+  EXPECT_EQ(NumDevices(config.config), 12);
+  ASSERT_OK_AND_ASSIGN(const Mesh mesh, ToMesh(config.config.mesh()));
+  EXPECT_EQ(AxesText(mesh.axes()), "copies=2,depth=3,tp=2");
+  EXPECT_EQ(mesh.StageAxis(), "depth");
+  EXPECT_THAT(mesh.AxesOf(AxisRole::kBatch), ElementsAre("copies"));
+  for (const auto& [axes, says] : std::map<std::string, std::string>{
+           {"dp: 2 axes { name: 'dp' size: 2 }", "mesh: axis 'dp' is named twice"},
+           {"pp: 2 axes { name: 'x' size: 2 role: 'stage' }", "'pp' and 'x' are both for stages"},
+           {"axes { name: 'a b' size: 2 }", "axis 'a b' has other characters"},
+           {"axes { size: 2 }", "mesh.axes[0].name: is missing"},
+           {"axes { name: 'x' size: 2 role: 'rows' }", "mesh.axes[0].role"},
+           {"axes { name: 'x' size: 5000 }", "mesh.axes[0].size"}}) {
+    ASSERT_OK_AND_ASSIGN(const SourcedConfig wrong, GoodConfigWith(absl::StrCat("mesh { ", axes, " }")));
+    EXPECT_THAT(ValidateConfig(wrong), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(says))) << axes;
+  }
+}
+
 TEST(MeshesTest, RanksAloneMoveTheJobsMesh) {
   ASSERT_OK_AND_ASSIGN(const SourcedConfig config,
                        GoodConfigWith("mesh { dp: 2 tp: 2 } evaluate { ranks { first: 2 } }"));
