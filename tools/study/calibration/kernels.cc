@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "actor/queues.h"
 #include "actor/sim/simulator.h"
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
@@ -87,10 +87,11 @@ void AddMessages(const MeasuredCosts::AroundActs& around, pb::KernelCosts& costs
     message.set_between(kDistances[d]);
     AddPercentiles(around.message_ns[d], kNsPerUs, message.mutable_us());
   }
-  for (int q = 0; q < pb::Queue_ARRAYSIZE; ++q) {
+  for (const QueueKind& kind : kQueues) {
+    const int q = kind.queue;
     if (around.wake_ns[q].empty() && around.pause_ns[q].empty()) continue;
     pb::QueueCost& queue = *costs.add_queues();
-    queue.set_queue(absl::AsciiStrToLower(pb::Queue_Name(static_cast<pb::Queue>(q))));
+    queue.set_queue(kind.name);
     AddPercentiles(around.wake_ns[q], kNsPerUs, queue.mutable_wake_us());
     AddPercentiles(around.pause_ns[q], kNsPerUs, queue.mutable_pause_us());
   }

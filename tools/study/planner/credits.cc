@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "actor/queues.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_places.h"
 #include "compiler/lower/wait_graph.h"
@@ -66,8 +66,7 @@ std::string BoundText(const pb::PlanSet& set, const PlanReader& reader, const pb
   const QueueOfClass of = QueuesOf(reader, plan)[period.queue].first;
   return absl::StrFormat(
       "%.4g ms a step\n  the %s queue of ranks of class %d, the first of which is %d, is never idle\n",
-      period.seconds * 1e3, absl::AsciiStrToLower(pb::Queue_Name(static_cast<pb::Queue>(of.queue))), of.rank_class,
-      set.classes(of.rank_class).ranks(0));
+      period.seconds * 1e3, QueueName(of.queue), of.rank_class, set.classes(of.rank_class).ranks(0));
 }
 
 std::string Gain(double before, double after) { return absl::StrFormat("%+.0f%%", (before / after - 1) * 100); }

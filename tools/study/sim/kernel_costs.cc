@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "actor/queues.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "kernels/random.h"
@@ -179,13 +181,15 @@ absl::Status KernelCosts::TakeMessages(const pb::KernelCosts& file, const Kernel
     const Link link = d == 0 ? Link{} : d == 1 ? topology_.device().same_process : topology_.device().same_host;
     message_us_[d] = {1e6 * link.alpha_s};
   }
-  queues_.resize(pb::Queue_ARRAYSIZE);
+  queues_.resize(kQueuesOfRank);
   for (const pb::QueueCost& cost : file.queues()) {
-    pb::Queue queue = pb::COMPUTE;
-    if (!pb::Queue_Parse(absl::AsciiStrToUpper(cost.queue()), &queue)) {
+    const auto kind = std::find_if(std::begin(kQueues), std::end(kQueues),
+                                   [&](const QueueKind& x) { return absl::EqualsIgnoreCase(x.name, cost.queue()); });
+    if (kind == std::end(kQueues)) {
       return absl::InvalidArgumentError(absl::StrCat("queue '", cost.queue(), "': there is no such"));
     }
-    queues_[queue] = {{cost.wake_us().begin(), cost.wake_us().end()}, {cost.pause_us().begin(), cost.pause_us().end()}};
+    queues_[kind->queue] = {{cost.wake_us().begin(), cost.wake_us().end()},
+                            {cost.pause_us().begin(), cost.pause_us().end()}};
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor/queues.h"
 
 namespace oneflow {
 namespace {
@@ -21,7 +22,7 @@ SimulatedCosts Scaled(const SimulatedCosts& costs, const pb::Plan& plan, pb::Que
     cost.link_ns = static_cast<int64_t>(factor * static_cast<double>(cost.link_ns));
     return cost;
   };
-  if (queue != pb::COMMUNICATION || !costs.shipment_ns) return scaled;
+  if (!KindOf(queue).moves_between_ranks || !costs.shipment_ns) return scaled;
   scaled.shipment_ns = [&costs, factor](int32_t from, int64_t act, int32_t to, int32_t register_id) {
     return static_cast<int64_t>(factor * static_cast<double>(costs.shipment_ns(from, act, to, register_id)));
   };
