@@ -228,7 +228,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   job.spec.set_uncaptured(c.uncaptured() || c.check_replicas());  // which looks at the device's memory at every node
   job.spec.set_tensorboard_histograms_every(c.tensorboard_histograms_every());
   if (c.has_stall()) {
-    job.spec.mutable_stall()->set_seconds(c.stall().seconds());
+    job.spec.mutable_stall()->set_seconds(WithDefaults(c.stall()).seconds());
     job.spec.mutable_stall()->set_abort(c.stall().abort());
   }
   if (c.has_trace()) job.spec.set_trace_bytes(TraceBytes(c.trace()));

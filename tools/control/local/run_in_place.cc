@@ -10,6 +10,7 @@
 #include "actor/diagnosis.h"
 #include "actor/free_memory.h"
 #include "compiler/lower/program.h"
+#include "tools/control/worker/engine_options.h"
 #include "tools/control/worker/phases.h"
 #include "tools/control/worker/rest.h"
 #include "tools/control/worker/stats.h"
@@ -54,12 +55,7 @@ class EventSink {
 };
 
 absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, EventSink& sink) {
-  EngineOptions options;
-  options.cores = spec.cores_per_process();
-  options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
-  options.profile = spec.profile();
-  options.capture = !spec.uncaptured();
-  options.trace_bytes = spec.trace_bytes();
+  EngineOptions options = EngineOptionsOf(spec);
   LossWatch losses;
   const auto on_notice = [&sink](const pb::Notice& notice) {
     pb::JobEvent event;
@@ -76,7 +72,6 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
     sink.Value(std::move(*value.mutable_value()));
   };
   Engine* running = nullptr;
-  if (spec.stall().seconds() > 0) options.stall_seconds = spec.stall().seconds();
   options.on_stall = [&sink, &running, rule = spec.stall(), seconds = options.stall_seconds](pb::ProcessWaits waits) {
     const std::string text =
         absl::StrCat("nothing moved in process 0 for ", seconds, " s: ", DiagnosisText(Diagnose({std::move(waits)})));

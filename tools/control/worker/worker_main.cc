@@ -20,6 +20,7 @@
 #include "tools/control/security/passed_identity.h"
 #include "tools/control/worker/agreement.h"
 #include "tools/control/worker/daemon_link.h"
+#include "tools/control/worker/engine_options.h"
 #include "tools/control/worker/loss_watch.h"
 #include "tools/control/worker/phases.h"
 #include "tools/control/worker/rest.h"
@@ -100,9 +101,8 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
   }
 
   ReportQueue& reports = link.reports();
-  EngineOptions options;
+  EngineOptions options = EngineOptionsOf(spec);
   options.process = args.process;
-  options.cores = spec.cores_per_process() > 0 ? spec.cores_per_process() : 1;
   const auto on_notice = [&reports](const pb::Notice& notice) {
     pb::FromWorker message;
     *message.mutable_notice() = notice;
@@ -120,11 +120,6 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
     reports.AddFetched(std::move(value));
   };
   options.peers = args.processes > 1 ? &peers : nullptr;
-  options.profile = spec.profile();
-  options.capture = !spec.uncaptured();
-  options.trace_bytes = spec.trace_bytes();
-  options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
-  if (spec.stall().seconds() > 0) options.stall_seconds = spec.stall().seconds();
   options.on_stall = [&reports](pb::ProcessWaits waits) {
     pb::FromWorker stalled;
     *stalled.mutable_waits()->mutable_waits() = std::move(waits);
