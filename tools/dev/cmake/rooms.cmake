@@ -120,13 +120,16 @@ function(proto_room)
       list(APPEND made ${out}/proto/${stem}.grpc.pb.cc ${out}/proto/${stem}.grpc.pb.h)
       set(grpc_args --grpc_out=${out} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>)
     endif()
-    add_custom_command(OUTPUT ${made} DEPENDS ${proto} COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR} --cpp_out=${out} ${grpc_args}
+    file(STRINGS ${proto} imports REGEX "^import \"proto/")
+    list(TRANSFORM imports REPLACE "^import \"(.*)\";" "${CMAKE_SOURCE_DIR}/\\1")
+    add_custom_command(OUTPUT ${made} DEPENDS ${proto} ${imports} COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR} --cpp_out=${out} ${grpc_args}
                        proto/${stem}.proto WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     list(APPEND generated ${made})
   endforeach()
   # The config's fields with the comments beside them, for its help (tools/job/field_help.cc).
   set(described ${out}/proto/job_described)
-  add_custom_command(OUTPUT ${described}.cc DEPENDS ${protos} ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake
+  add_custom_command(OUTPUT ${described}.cc DEPENDS ${CMAKE_SOURCE_DIR}/proto/job.proto ${CMAKE_SOURCE_DIR}/proto/field_options.proto
+                                                    ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake
     COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR} --include_source_info --descriptor_set_out=${described}.pb proto/job.proto
     COMMAND ${CMAKE_COMMAND} -DFROM=${described}.pb -DTO=${described}.cc -DNAME=JobDescribed -P ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
