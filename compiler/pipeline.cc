@@ -9,8 +9,8 @@
 namespace oneflow {
 namespace {
 
-// A hint for an axis that no mesh of the job has would have no effect. It is a mistake, unless it names a role, as every
-// model may.
+// A hint for an axis that no mesh of the job has would have no effect. It is a mistake, unless it names a role, as
+// every model may.
 absl::Status CheckAxis(const CompileOptions& options, absl::string_view axis) {
   const auto has = [&](const Mesh& mesh) {
     return std::any_of(mesh.axes().begin(), mesh.axes().end(), [&](const Axis& a) { return a.name == axis; });

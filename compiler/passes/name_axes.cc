@@ -1,5 +1,5 @@
-// name-axes: annotations that name roles name the axes of the mesh. Models call an axis by the built-in name of its role,
-// so that they lie on any mesh; all passes behind this one compare names of axes.
+// name-axes: annotations that name roles name the axes of the mesh. Models call an axis by the built-in name of its
+// role, so that they lie on any mesh; all passes behind this one compare names of axes.
 #include <algorithm>
 
 #include "compiler/passes/passes.h"

@@ -21,8 +21,8 @@ struct PassContext {
 //   before   dropout "h0/dropout"        after   dropout "h0/dropout" {key="h0/dropout"}
 absl::StatusOr<bool> KeyRandomOps(Graph& graph, PassContext& context);
 
-// name-axes: an annotation for a role (oneflow_core/mesh.h) is one for each axis of the plan's mesh that has it. One for a
-// role that no axis has stays, and has no effect.
+// name-axes: an annotation for a role (oneflow_core/mesh.h) is one for each axis of the plan's mesh that has it. One
+// for a role that no axis has stays, and has no effect.
 //
 //   before   w "tp:S(1)"        after, on a mesh of axes x and y for models   w "x:S(1),y:S(1)"
 //

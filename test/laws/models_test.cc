@@ -47,7 +47,10 @@ TEST_F(ModelsTest, EachTrainsAlikeUnderEveryLayout) {
                                              {"mesh={tp:2}"},
                                              {"mesh={dp:3}"},
                                              {"mesh={pp:2}", "train.micro_batches=2"},
-                                             {"mesh={dp:2 tp:2}", "train.micro_batches=3"}});
+                                             {"mesh={dp:2 tp:2}", "train.micro_batches=3"},
+                                             {"mesh={tp:2 axes{name:'x' size:2 role:'batch'}}"},
+                                             {"mesh={axes{name:'x' size:2 role:'model'} "
+                                              "axes{name:'y' size:2 role:'model'}}"}});
     }
   }
 }

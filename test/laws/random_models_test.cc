@@ -66,12 +66,18 @@ class RandomModelsTest : public ::testing::Test {
 
 TEST_F(RandomModelsTest, AnyAnnotationsAreMetAndChangeNoLoss) {
   const int count = FromEnvironment("ONEFLOW_RANDOM_MODELS", 150), first = FromEnvironment("ONEFLOW_RANDOM_SEED", 1);
-  const char* const meshes[] = {"mesh={dp:2 tp:2}", "mesh={dp:3}", "mesh={tp:3}",
-                                "mesh={dp:4}",      "mesh={tp:4}", "mesh={dp:2 tp:3}"};
+  const char* const meshes[] = {"mesh={dp:2 tp:2}",
+                                "mesh={dp:3}",
+                                "mesh={tp:3}",
+                                "mesh={dp:4}",
+                                "mesh={tp:4}",
+                                "mesh={dp:2 tp:3}",
+                                "mesh={tp:2 axes{name:'x' size:2 role:'batch'}}",
+                                "mesh={axes{name:'x' size:2 role:'model'} axes{name:'y' size:2 role:'model'}}"};
   for (int seed = first; seed < first + count; ++seed) {
     RandomModel model(ops_, seed);
     ASSERT_OK_AND_ASSIGN(const Graph graph, model.Make());
-    const std::string config = model.Config(kModelSteps), mesh = meshes[model.Draw(6)];
+    const std::string config = model.Config(kModelSteps), mesh = meshes[model.Draw(8)];
     SCOPED_TRACE(absl::StrCat("ONEFLOW_RANDOM_SEED=", seed, ", ", mesh, ", ", config, "\n", GraphToText(graph)));
     ASSERT_OK_AND_ASSIGN(const std::vector<double> whole, Losses(graph, config, {}));
     const absl::StatusOr<std::vector<double>> parts = Losses(graph, config, {mesh});
@@ -87,8 +93,9 @@ TEST_F(RandomModelsTest, AnyAnnotationsAreMetAndChangeNoLoss) {
 // are of other addends where they are split, so that losses are only near.
 TEST_F(RandomModelsTest, HostsRecomputationAndNarrowTypesChangeNoLossTogether) {
   const int count = FromEnvironment("ONEFLOW_RANDOM_MODELS", 60), first = FromEnvironment("ONEFLOW_RANDOM_SEED", 1);
-  const char* const meshes[] = {"mesh={dp:2 tp:2}", "mesh={dp:4}", "mesh={tp:4}", "mesh={pp:2 dp:2}",
-                                "mesh={pp:2 tp:2}"};
+  const char* const meshes[] = {"mesh={dp:2 tp:2}", "mesh={dp:4}",
+                                "mesh={tp:4}",      "mesh={pp:2 dp:2}",
+                                "mesh={pp:2 tp:2}", "mesh={dp:2 axes{name:'x' size:2 role:'stage'}}"};
   const char* const clusters[] = {"cluster={processes:2 hosts{count:2 devices:2}}",
                                   "cluster={processes:4 hosts{count:2 devices:2}}",
                                   "cluster={processes:4 hosts{count:4 devices:1}}"};
@@ -97,7 +104,7 @@ TEST_F(RandomModelsTest, HostsRecomputationAndNarrowTypesChangeNoLossTogether) {
     ASSERT_OK_AND_ASSIGN(Graph graph, model.Make());
     for (int i = 0; i < 2; ++i) graph.segments.push_back(Segment{"layers"});
     for (NodeId id = 0; id < graph.num_nodes(); ++id) graph.node(id).segment = 3 * id / graph.num_nodes() - 1;
-    const std::string config = model.Config(kModelSteps), mesh = meshes[model.Draw(5)],
+    const std::string config = model.Config(kModelSteps), mesh = meshes[model.Draw(6)],
                       cluster = clusters[model.Draw(3)];
     const bool narrow = model.Draw(2) == 0;
     const std::string type = narrow ? "precision.compute=BF16" : "precision.compute=F32";
