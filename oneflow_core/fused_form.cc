@@ -78,13 +78,6 @@ std::vector<int> BlocksOfParts(const AppliedForm& applied, const AttrMap& attrs)
   return result;
 }
 
-// Only CPUs have blocks.
-bool MayLieInBlocks(const FusedForm& form) {
-  const std::vector<const FormCall*> calls = form.calls();
-  return form.fusion->row->only != DeviceKind::kCuda &&
-         std::all_of(calls.begin(), calls.end(), [](const FormCall* it) { return it->op.blocks != nullptr; });
-}
-
 double FlopsOfParts(const AppliedForm& applied, const AttrMap& attrs) {
   double flops = 0;
   for (const FormCall& it : applied.form->parts) {
@@ -257,7 +250,7 @@ OpDef FusedOp(const std::vector<const Fusion*>& rows, const OpRegistry& ops) {
   def.precision = PrecisionOf(first.parts);
   def.full_inputs = FullInputs(first);
   def.has_out_dtype = HasOutDType(first.parts);
-  if (MayLieInBlocks(first)) {
+  if (first.fusion->row->blocks) {
     def.blocks = [forms](absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
                          const AttrMap& attrs) {
       const absl::StatusOr<AppliedForm> applied = FormOf(*forms, {inputs, attrs});

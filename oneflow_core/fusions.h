@@ -8,7 +8,7 @@
 // last makes a value that a later one reads, or reads a value of such a part.
 //
 // A row defines the op of its whole: types, signatures, work, memory layouts and reference follow from the parts
-// (fused_form.h). What is left to say is what a kernel promises: `in_place`, `full`, `only`, `check`. Several rows may
+// (fused_form.h). What is left to say is what a kernel promises: `in_place`, `full`, `blocks`, `only`, `check`. Several rows may
 // have the same op; the first says these for all.
 //
 // Attributes. Without braces a part and the whole have the same. In braces stand those that a part has:
@@ -46,6 +46,8 @@ struct FusionRow {
   absl::string_view in_place = "";
   // "a, b": the inputs that are f32 whatever the others are, beside those that are so in the parts.
   absl::string_view full = "";
+  // Operands may lie in blocks of channels (memory_layout.h) where those of all parts may.
+  bool blocks = false;
   // Parts have several roles, such as a forward node and its gradient. Such parts are fused only where no schedule
   // separates these roles.
   bool across_roles = false;
