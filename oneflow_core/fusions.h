@@ -8,8 +8,8 @@
 // last makes a value that a later one reads, or reads a value of such a part.
 //
 // A row defines the op of its whole: types, signatures, work, memory layouts and reference follow from the parts
-// (fused_form.h). What is left to say is what a kernel promises: `in_place`, `full`, `blocks`, `only`, `check`. Several rows may
-// have the same op; the first says these for all.
+// (fused_form.h). What is left to say is what a kernel promises: `in_place`, `full`, `blocks`, `only`, `check`.
+// Several rows may have the same op; the first says these for all.
 //
 // Attributes. Without braces a part and the whole have the same. In braces stand those that a part has:
 //
