@@ -13,9 +13,7 @@ namespace {
 
 constexpr DeviceKind kCpu = DeviceKind::kCpu, kCuda = DeviceKind::kCuda;
 
-// The cost of an op whose kernel only moves numbers between memory and registers is the memory that it reads and
-// writes.
-// The gradient of logits is that of one product, not of three with a flag each.
+// The three products of a head read one weight, so their flags follow from one another.
 absl::Status GradientsOfOneProduct(const InferContext& c) {
   const bool transposed = c.attrs.Bool("transpose_b"), of_dx = c.attrs.Bool("dx_transpose_b"),
              of_dw = c.attrs.Bool("dw_transpose");
@@ -56,6 +54,8 @@ absl::Status IsDense(const InferContext& c) {
   return absl::OkStatus();
 }
 
+// The cost of an op whose kernel only moves numbers between memory and registers is the memory that it reads and
+// writes.
 constexpr FusionRow kRows[] = {
     {.parts = "m = reduce_max{axes=[last], keepdims=false}(x); s, z = softmax_sums{}(x, labels, m); "
               "loss, lse = softmax_loss(m, s, z)",
