@@ -12,15 +12,6 @@
 namespace oneflow {
 namespace {
 
-// The number of parts into which the axes cut a tensor with layout `sbp`.
-double Parts(const NdSbp& sbp, const std::vector<Axis>& axes) {
-  double parts = 1;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (sbp[i].is_split()) parts *= axes[i].size;
-  }
-  return parts;
-}
-
 // Along an axis on which any operand is split, the ranks share the work; otherwise they repeat it.
 double Workers(const Layout& layout, const std::vector<Axis>& axes) {
   double workers = 1;
@@ -45,6 +36,14 @@ double Bytes(const std::vector<TensorType>& types) {
 }
 
 }  // namespace
+
+double Parts(const NdSbp& sbp, const std::vector<Axis>& axes) {
+  double parts = 1;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (sbp[i].is_split()) parts *= axes[i].size;
+  }
+  return parts;
+}
 
 std::string Layout::ToString() const { return absl::StrCat(JoinLayouts(inputs), "->", JoinLayouts(outputs)); }
 

@@ -19,6 +19,9 @@ struct Layout {
   bool operator==(const Layout& o) const { return inputs == o.inputs && outputs == o.outputs; }
 };
 
+// The number of parts into which the axes cut a tensor that lies so.
+double Parts(const NdSbp& sbp, const std::vector<Axis>& axes);
+
 // What a node does once: floating point operations, and bytes of its operands.
 struct NodeWork {
   double flops = 0;

@@ -10,15 +10,6 @@
 namespace oneflow {
 namespace {
 
-// The number of parts into which the axes cut a tensor with layout `sbp`.
-double Parts(const NdSbp& sbp, const std::vector<Axis>& axes) {
-  double parts = 1;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (sbp[i].is_split()) parts *= axes[i].size;
-  }
-  return parts;
-}
-
 // The most tensors that share a bucket: were small ones free, every gradient would be gathered to save the reduction of
 // one sum of squares.
 constexpr double kMostInBucket = 8;
