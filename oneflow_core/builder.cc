@@ -31,16 +31,24 @@ const TensorType& InvalidType() {
 
 const TensorType& Tensor::type() const { return valid() ? builder_->graph().value(id_).type : InvalidType(); }
 
-Tensor Tensor::To(SbpHint sbp, std::source_location loc) const { return To(PlacementHint{}, std::move(sbp), loc); }
-
-Tensor Tensor::To(PlacementHint at, SbpHint sbp, std::source_location loc) const {
+Tensor Tensor::Asked(AttrMap attrs, PlacementHint at, SbpHint sbp, std::source_location loc) const {
   if (!valid()) return *this;
-  const Tensor result = builder_->Op1("to", {*this}, {}, loc);
+  const Tensor result = builder_->Op1("to", {*this}, std::move(attrs), loc);
   if (!result.valid()) return result;
-  Graph& graph = builder_->mutable_graph();
+  Graph& graph = builder_->graph_;
   graph.value(result.id()).hint = std::move(sbp);
   if (!at.empty()) graph.node(graph.value(result.id()).producer).at = std::move(at);
   return result;
+}
+
+Tensor Tensor::To(SbpHint sbp, std::source_location loc) const { return Asked({}, {}, std::move(sbp), loc); }
+
+Tensor Tensor::ToWithGradient(SbpHint sbp, std::source_location loc) const {
+  return Asked({{"gradient", true}}, {}, std::move(sbp), loc);
+}
+
+Tensor Tensor::To(PlacementHint at, SbpHint sbp, std::source_location loc) const {
+  return Asked({}, std::move(at), std::move(sbp), loc);
 }
 
 GraphBuilder::GraphBuilder(const OpRegistry& ops, std::string graph_name) : ops_(ops), graph_(std::move(graph_name)) {}
@@ -50,19 +58,6 @@ GraphBuilder::GraphBuilder(const OpRegistry& ops, Graph graph) : ops_(ops), grap
     const Node& node = graph_.node(id);
     if (ops.Is(node.op, OpKind::kVariable)) variables_[node.name] = node.outputs[0];
   }
-}
-
-void GraphBuilder::set_role(Role role, NodeId forward, NodeId variable) {
-  like_.role = role;
-  like_.forward = forward;
-  like_.variable = variable;
-  like_.chunk = -1;
-}
-
-void GraphBuilder::Imitate(const Node& like) {
-  CopyProvenance(like, like_);
-  set_source(like.source);
-  set_placement_hint(like.at);
 }
 
 Node GraphBuilder::NewNode(const std::source_location& loc) const {
@@ -228,50 +223,5 @@ GraphBuilder::Segment::Segment(GraphBuilder& builder, absl::string_view kind)
   builder_.like_.segment = static_cast<int>(builder_.graph_.segments.size()) - 1;
 }
 GraphBuilder::Segment::~Segment() { builder_.like_.segment = saved_; }
-
-GradContext::GradContext(GraphBuilder& builder, NodeId node, std::vector<std::optional<Tensor>> output_grads)
-    : builder_(builder),
-      node_(node),
-      output_grads_(std::move(output_grads)),
-      input_grads_(builder.graph().node(node).inputs.size()),
-      needs_(builder.graph().node(node).inputs.size(), true) {}
-
-std::string GradContext::name() const { return builder_.graph().node(node_).name; }
-AttrMap GradContext::attrs() const { return builder_.graph().node(node_).attrs; }
-Tensor GradContext::input(int i) const { return Tensor(&builder_, builder_.graph().node(node_).inputs[i]); }
-Tensor GradContext::output(int i) const { return Tensor(&builder_, builder_.graph().node(node_).outputs[i]); }
-
-std::optional<Tensor> GradContext::output_grad(int i) { return output_grad(i, output(i).type().dtype); }
-
-std::optional<Tensor> GradContext::output_grad(int i, DType dtype) {
-  const std::optional<Tensor>& arrived = output_grads_[i];
-  if (!arrived.has_value() || arrived->type().dtype == dtype) return arrived;
-  Tensor& cast = cast_grads_[{i, dtype}];
-  if (!cast.valid()) cast = Call1("cast", {*arrived}, {{"dtype", std::string(Name(dtype))}});
-  return cast;
-}
-
-void GradContext::SetInputGrad(int i, Tensor grad) {
-  const bool ragged = input(i).type().is_ragged();
-  if (grad.valid() && grad.type().is_ragged() != ragged) {
-    const ValueId counts = CountsOf(builder_.graph(), ragged ? input(i).id() : grad.id());
-    grad = Call1(ragged ? "keep_rows" : "pad_rows", {grad, Tensor(&builder_, counts)});
-  }
-  input_grads_[i] = grad;
-}
-
-std::vector<Tensor> GradContext::Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs) {
-  const Node& forward = builder_.graph().node(node_);
-  const std::string name = absl::StrCat(forward.name, "/", op);
-  builder_.set_source(forward.source);
-  builder_.set_placement_hint(forward.at);
-  builder_.set_role(Role::kFusedGradient, node_);
-  return builder_.Op(op, inputs, std::move(attrs), std::source_location::current(), name);
-}
-
-Tensor GradContext::Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs) {
-  const std::vector<Tensor> outputs = Call(op, inputs, std::move(attrs));
-  return outputs.empty() ? Tensor() : outputs[0];
-}
 
 }  // namespace oneflow

@@ -42,10 +42,15 @@ class Tensor {
 
   // The same tensor, asked to lie as `sbp` says (axes not named are left to the compiler).
   Tensor To(SbpHint sbp, std::source_location loc = std::source_location::current()) const;
+  // Its gradient is asked to lie likewise too: whole where the tensor is a sum in addends. (Otherwise the compiler
+  // chooses where the gradient of `To` lies.)
+  Tensor ToWithGradient(SbpHint sbp, std::source_location loc = std::source_location::current()) const;
   // The same tensor on another part of the mesh.
   Tensor To(PlacementHint at, SbpHint sbp, std::source_location loc = std::source_location::current()) const;
 
  private:
+  Tensor Asked(AttrMap attrs, PlacementHint at, SbpHint sbp, std::source_location loc) const;
+
   GraphBuilder* builder_ = nullptr;
   ValueId id_ = -1;
 };
@@ -54,8 +59,6 @@ class GraphBuilder {
  public:
   // `ops` is borrowed and must outlive the builder.
   GraphBuilder(const OpRegistry& ops, std::string graph_name);
-  // Goes on with `graph`, as passes of the compiler do.
-  GraphBuilder(const OpRegistry& ops, Graph graph);
 
   // Adds a node. `name` is its last path component and defaults to the op's name; a number is added where needed. If
   // inputs are ragged it reads their counts too, or padded ones (ragged.h). Fails (sticks) if the op does not exist, an
@@ -128,82 +131,39 @@ class GraphBuilder {
     const int saved_;
   };
 
-  // What new nodes are for; see Node.
-  void set_role(Role role, NodeId forward = -1, NodeId variable = -1);
-  // If set, the source line given to new nodes (autodiff points at the forward line).
-  void set_source(std::optional<std::string> source) { source_ = std::move(source); }
-  void set_placement_hint(PlacementHint at) { at_ = std::move(at); }
-
-  // New nodes are for what `like` is for, and have its source line and placement hint.
-  void Imitate(const Node& like);
-
   const absl::Status& status() const { return status_; }
   // Keeps `status` if it is the first error.
   void Fail(absl::Status status);
   const Graph& graph() const { return graph_; }
-  Graph& mutable_graph() { return graph_; }
   const OpRegistry& ops() const { return ops_; }
   // The finished graph, or the first error. The builder is empty afterwards.
   absl::StatusOr<Graph> Finish();
 
+ protected:
+  // Goes on with `graph`.
+  GraphBuilder(const OpRegistry& ops, Graph graph);
+
+  const OpRegistry& ops_;
+  Graph graph_;
+  PlacementHint at_;
+  Node like_;                          // new nodes copy its provenance
+  std::optional<std::string> source_;  // if set, the source line of new nodes
+
  private:
-  // A node as the next one will be: with the role, source line and hint that are set.
+  friend class Tensor;
+
+  // The next node: with the role, source line and hint that are set.
   Node NewNode(const std::source_location& loc) const;
   // What a node of `def` reads of ragged `inputs`: them and their counts, or all of them padded. InvalidArgument if the
   // op refuses them or they have different counts.
   absl::StatusOr<std::vector<ValueId>> RaggedInputs(const OpDef& def, const std::vector<Tensor>& inputs,
                                                     const AttrMap& attrs, std::source_location loc);
 
-  const OpRegistry& ops_;
-  Graph graph_;
   absl::Status status_;
   std::string scope_;  // "" or "h0/mlp/"
-  PlacementHint at_;
   std::optional<DType> precision_;
-  Node like_;  // whose provenance new nodes copy
-  std::optional<std::string> source_;
   UniqueNames names_;
   std::map<std::string, ValueId> variables_;
-};
-
-// What an op's `grad` sees: the forward node, the gradients that have arrived at its outputs, and where to put those of
-// its inputs.
-class GradContext {
- public:
-  // `output_grads` has one entry per output; empty where nothing downstream needs that output's gradient (at least one
-  // is set).
-  GradContext(GraphBuilder& builder, NodeId node, std::vector<std::optional<Tensor>> output_grads);
-
-  // The forward node's name and a copy of its attributes.
-  std::string name() const;
-  AttrMap attrs() const;
-  Tensor input(int i) const;
-  Tensor output(int i) const;
-  // What has arrived at output i, in the element type of the output, or in `dtype`. A gradient may come in another
-  // floating type than its value's, which `arrived_grad` keeps.
-  std::optional<Tensor> output_grad(int i);
-  std::optional<Tensor> output_grad(int i, DType dtype);
-  const std::optional<Tensor>& arrived_grad(int i) const { return output_grads_[i]; }
-  // Whether anyone needs the gradient of input i; Call()s for others may be left out.
-  bool needs_grad(int i) const { return needs_[i]; }
-  void set_needs_grad(int i, bool needs) { needs_[i] = needs; }
-
-  // Adds a node that serves the forward node, under its name and source line. Its role is kFusedGradient: which inputs
-  // it is for is known when all gradients are set.
-  Tensor Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
-  std::vector<Tensor> Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
-  // `grad` has the shape of input i, and its element type or another floating one. It is padded, or its filled rows are
-  // kept, where it is ragged and the input is not, or the other way round.
-  void SetInputGrad(int i, Tensor grad);
-  const std::vector<std::optional<Tensor>>& input_grads() const { return input_grads_; }
-
- private:
-  GraphBuilder& builder_;
-  NodeId node_;
-  std::vector<std::optional<Tensor>> output_grads_;
-  std::map<std::pair<int, DType>, Tensor> cast_grads_;  // of outputs
-  std::vector<std::optional<Tensor>> input_grads_;
-  std::vector<bool> needs_;
 };
 
 }  // namespace oneflow

@@ -12,7 +12,7 @@
 
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 
 namespace oneflow {
 namespace {
@@ -238,7 +238,7 @@ class Differentiator {
         absl::StrCat("there is a loss, but it depends on none of ", num_trainable, " trainable variables"));
   }
 
-  GraphBuilder builder_;
+  GraphEditor builder_;
   const int num_forward_;
   const CompileOptions& options_;
   const bool scales_loss_ = ScalesLoss(builder_.graph());

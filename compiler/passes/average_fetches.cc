@@ -1,13 +1,13 @@
 // Values that leave a step of several micro-batches: the host wants one number per step, and a running average takes
 // one: the mean.
 #include "compiler/passes/passes.h"
-#include "oneflow_core/builder.h"
+#include "oneflow_core/graph_editor.h"
 
 namespace oneflow {
 namespace {
 
 // Appends accumulate and scale behind the value and points the node's input at the result.
-absl::Status Average(GraphBuilder& builder, NodeId id, int input, int micro_batches) {
+absl::Status Average(GraphEditor& builder, NodeId id, int input, int micro_batches) {
   const Node node = builder.graph().node(id);
   const Tensor value(&builder, node.inputs[input]);
   if (value.type().dtype != DType::kFloat32) {  // an ema_update's is
@@ -31,7 +31,7 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context) {
   if (!graph.is_trained() || micro_batches == 1) return false;
   const std::vector<bool> varies = DependsOnMicroBatch(graph, context.ops);
   const int num_nodes = graph.num_nodes();
-  GraphBuilder builder(context.ops, std::move(graph));
+  GraphEditor builder(context.ops, std::move(graph));
   for (NodeId id = 0; id < num_nodes; ++id) {
     if (!varies[id]) continue;
     for (const int input : context.ops.Find(builder.graph().node(id).op)->averages) {

@@ -12,8 +12,8 @@
 
 #include "compiler/passes/apply_fusions.h"
 #include "compiler/passes/passes.h"
-#include "oneflow_core/builder.h"
 #include "oneflow_core/fused_form.h"
+#include "oneflow_core/graph_editor.h"
 
 namespace oneflow {
 namespace {
@@ -27,7 +27,7 @@ const Fusion* FindComposite(Predicate predicate) {
 }
 
 // Adds the parts of node `id` and makes it the last of them.
-void Expand(GraphBuilder& builder, NodeId id, const Fusion& composite) {
+void Expand(GraphEditor& builder, NodeId id, const Fusion& composite) {
   const Node node = builder.graph().node(id);
   builder.Imitate(node);
   const NodeId first_new = builder.graph().num_nodes();
@@ -72,7 +72,7 @@ bool IsLastPart(absl::string_view op) {
 absl::StatusOr<bool> ExpandComposites(Graph& graph, PassContext& context) {
   bool changed = false;
   const int num_nodes = graph.num_nodes();
-  GraphBuilder builder(context.ops, std::move(graph));
+  GraphEditor builder(context.ops, std::move(graph));
   for (NodeId id = 0; id < num_nodes; ++id) {
     const std::string op = builder.graph().node(id).op;
     const Fusion* const composite = FindComposite([&](const Fusion& it) { return it.whole.op == op; });

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "compiler/passes/passes.h"
-#include "oneflow_core/builder.h"
+#include "oneflow_core/graph_editor.h"
 
 namespace oneflow {
 namespace {
@@ -15,7 +15,7 @@ const Placement& PlaceOf(const Graph& graph, ValueId value) {
 }
 
 // Replaces the addends of `sum` that lie together elsewhere by one sum of them there.
-bool Group(GraphBuilder& builder, NodeId sum) {
+bool Group(GraphEditor& builder, NodeId sum) {
   const Node node = builder.graph().node(sum);
   std::map<Placement, std::vector<ValueId>> groups;
   for (ValueId input : node.inputs) groups[PlaceOf(builder.graph(), input)].push_back(input);
@@ -46,7 +46,7 @@ bool Group(GraphBuilder& builder, NodeId sum) {
 absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context) {
   bool changed = false;
   const int num_nodes = graph.num_nodes();
-  GraphBuilder builder(context.ops, std::move(graph));
+  GraphEditor builder(context.ops, std::move(graph));
   for (NodeId id = 0; id < num_nodes; ++id) {
     if (context.ops.Find(builder.graph().node(id).op)->is_sum) changed = Group(builder, id) || changed;
   }

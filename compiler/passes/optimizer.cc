@@ -12,7 +12,7 @@
 
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
-#include "oneflow_core/builder.h"
+#include "oneflow_core/graph_editor.h"
 #include "oneflow_core/optimizer_rules.h"
 
 namespace oneflow {
@@ -207,7 +207,7 @@ class OptimizerBuilder {
     Op(absl::StrCat(rule_.name, "_update"), operands, std::move(attrs), absl::StrCat(parameter.name, "/update"));
   }
 
-  GraphBuilder builder_;
+  GraphEditor builder_;
   const CompileOptions& options_;
   const OptimizerRule& rule_;
   const bool scales_loss_ = ScalesLoss(builder_.graph());

@@ -81,7 +81,7 @@ absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 // even if nobody reads them, because they say that the graph is trained).
 absl::StatusOr<bool> RemoveDeadCode(Graph& graph, PassContext& context);
 
-// place-nodes: gives every node a placement. The "pp" axis of the mesh is cut into stages; all other axes stay whole
+// place-nodes: gives every node a placement. The axis of stages is cut into stages; all other axes stay whole
 // for SBP. InvalidArgument if a placement hint is outside the mesh, or if variables that one node overwrites are wanted
 // in two places.
 absl::StatusOr<bool> PlaceNodes(Graph& graph, PassContext& context);

@@ -1,4 +1,4 @@
-// Places every node. All axes of the mesh but "pp" stay whole: SBP divides the work along them. Along "pp":
+// Places every node. All axes of the mesh but that of stages stay whole: SBP divides the work along them. Along it:
 //
 //   forward     as hinted; other nodes follow their furthest input. Without any hint the nodes are cut into contiguous
 //               stages of equal work. A later graph of the program goes to the places of the variables that it reads,

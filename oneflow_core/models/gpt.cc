@@ -10,7 +10,6 @@
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/layer_norm.h"
 #include "oneflow_core/nn/linear.h"
-#include "oneflow_core/nn/lying.h"
 #include "oneflow_core/nn/mlp.h"
 
 namespace oneflow {
@@ -39,13 +38,15 @@ absl::Status Check(const GptConfig& config, const TextData& data, const BatchSiz
 
 // With its gradient.
 Tensor OnStream(const GptConfig& config, const Tensor& x) {
-  return config.stream.has_value() ? nn::Lying(x, *config.stream, /*gradient=*/true) : x;
+  return config.stream.has_value() ? x.ToWithGradient({{"tp", *config.stream}}) : x;
 }
 
 // What layers read is whole, so that their weights need not be gathered.
 Tensor Normalized(const GptConfig& config, const Tensor& x, absl::string_view name) {
   const Tensor y = nn::LayerNorm(x, name);
-  return config.stream.has_value() ? nn::Lying(y, Sbp::Broadcast(), config.stream->is_broadcast()) : y;
+  if (!config.stream.has_value()) return y;
+  const SbpHint whole = {{"tp", Sbp::Broadcast()}};
+  return config.stream->is_broadcast() ? y.ToWithGradient(whole) : y.To(whole);
 }
 
 Tensor Block(const GptConfig& config, const Tensor& input, double dropout) {

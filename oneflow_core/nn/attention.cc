@@ -4,7 +4,6 @@
 
 #include "oneflow_core/functional.h"
 #include "oneflow_core/nn/linear.h"
-#include "oneflow_core/nn/lying.h"
 
 namespace oneflow::nn {
 namespace {
@@ -43,7 +42,7 @@ Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const Attent
   const int64_t width = x.shape()[2];
   const LinearOptions projection = ColumnSplit(width, options.init);
   const auto lying = [&](const Tensor& y) {
-    return options.says_how_it_lies ? Lying(y, Sbp::Split(2), /*gradient=*/true) : y;
+    return options.says_how_it_lies ? y.ToWithGradient({{"tp", Sbp::Split(2)}}, loc) : y;
   };
   const Tensor q = lying(Linear(x, "q", projection, loc));
   const Tensor k = lying(Linear(x, "k", projection, loc));

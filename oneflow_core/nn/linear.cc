@@ -1,7 +1,6 @@
 #include "oneflow_core/nn/linear.h"
 
 #include "oneflow_core/functional.h"
-#include "oneflow_core/nn/lying.h"
 
 namespace oneflow::nn {
 
@@ -31,7 +30,7 @@ Tensor Linear(const Tensor& x, absl::string_view name, const LinearOptions& opti
   const TensorType weight_type{x.type().dtype, {x.shape()[x.shape().rank() - 1], options.width}};
   const Tensor weight = b.Variable("weight", weight_type, options.init, options.weight_hint, true, loc);
   Tensor y = MatMul(x, weight, false, loc);
-  if (options.product.has_value()) y = Lying(y, *options.product, /*gradient=*/true);
+  if (options.product.has_value()) y = y.ToWithGradient({{"tp", *options.product}}, loc);
   if (!options.bias) return y;
   const TensorType bias_type{DType::kFloat32, {options.width}};
   return BiasAdd(y, b.Variable("bias", bias_type, "zeros", options.bias_hint, true, loc), -1, loc);

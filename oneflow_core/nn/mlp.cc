@@ -2,7 +2,6 @@
 
 #include "oneflow_core/functional.h"
 #include "oneflow_core/nn/linear.h"
-#include "oneflow_core/nn/lying.h"
 
 namespace oneflow::nn {
 
@@ -11,7 +10,7 @@ Tensor Mlp(const Tensor& x, absl::string_view name, const MlpOptions& options, s
   const GraphBuilder::Scope scope(*x.builder(), name);
   const int last = x.shape().rank() - 1;
   const auto lying = [&](const Tensor& y) {
-    return options.says_how_it_lies ? Lying(y, Sbp::Split(last), /*gradient=*/true) : y;
+    return options.says_how_it_lies ? y.ToWithGradient({{"tp", Sbp::Split(last)}}, loc) : y;
   };
   const Tensor up = lying(Linear(x, "up", ColumnSplit(options.hidden, options.init), loc));
   const Tensor hidden = lying(Gelu(up, loc));

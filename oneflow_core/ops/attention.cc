@@ -5,7 +5,7 @@
 //   out[b,i,n,d] = sum over j of p[b,n,i,j] * v[b,j,n,d]
 //
 // lse is an output, so that the gradient recomputes p block by block instead of storing it.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,6 +1,6 @@
 // batch_matmul: c[..,m,n] = sum over k of a[..,m,k] * b[..,k,n], one product per leading index. transpose_a: a is
 // [..,k,m]; transpose_b: b is [..,n,k].
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -11,7 +11,7 @@
 // with N elements per channel. Numbers of channels are f32, whatever x is. These two ops have the paths through mean
 // and var in them and are the gradient where `training` says that mean and var are x's own. Otherwise mean and var are
 // operands like the others.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ops/per_channel.h"

@@ -1,6 +1,6 @@
 // bias_add: y[.., i, ..] = x[.., i, ..] + b[i] with i on dimension `axis`; bias_grad: db[i] = sum of dy over all other
 // dimensions. b and db are f32, whatever is computed in.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

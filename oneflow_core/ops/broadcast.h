@@ -1,7 +1,7 @@
 // NumPy broadcasting and its gradient.
 #pragma once
 
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/shape.h"
 
 namespace oneflow::ops {

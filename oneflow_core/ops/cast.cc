@@ -1,7 +1,7 @@
 // cast: the same numbers in another dtype. Between floating types it is linear up to rounding, and its gradient is that
 // of its output, in whichever of the two types it comes. To a narrower type it rounds sums, not their addends, unless
 // `addends` says so.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,5 +1,5 @@
 // concat: the inputs one after another along `axis`. Each input's gradient is its slice of dy.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,7 +1,7 @@
 // conv2d: y[n,o,p,q] = sum over c, i, j of x[n,c,p*s+i-padding,q*s+j-padding] * k[o,c,i,j] with stride s; x is 0
 // outside. conv2d_dgrad and conv2d_wgrad are its transposes with respect to x and k; sizes that cannot be seen from
 // their operands (x's under a stride, k's) are attributes.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,7 +1,7 @@
 // softmax_cross_entropy: loss = lse - logits[label] with lse = log of the sum of exp(logits) over the last dimension;
 // dlogits = dloss * (exp(logits - lse) - [class = label]). top1_correct: 1 where the largest logit is the label's, else
 // 0.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

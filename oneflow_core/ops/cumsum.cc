@@ -1,6 +1,6 @@
 // cumsum: y[.., i, ..] = sum of x[.., j, ..] over j <= i along `axis`; `exclusive`: j < i; `reverse`: from the other
 // end. A sum that x[j] enters at all i >= j gives dx[j] the sum of dy at these i: the gradient is the same op reversed.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

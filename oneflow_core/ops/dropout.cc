@@ -1,7 +1,7 @@
 // dropout: y[i] = keep(i) ? x[i] / (1 - rate) : 0. Which elements are kept is a function of (seed, key, step, logical
 // index), so the gradient draws the same mask again instead of storing it: it is dropout of dy with the forward node's
 // key.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,6 +1,6 @@
 // embedding: y[..,h] = w[ids[..],h]; embedding_grad adds the rows of dy with one id into that row of dw, in index
 // order and in f32. A table stays in the type it is kept in: of all its rows few are read, and those are rounded.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -6,7 +6,7 @@
 // top_k finds such indices: those of the k largest of each row, largest first, of equal ones the lowest first.
 #include <limits>
 
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,7 +1,7 @@
 // layer_norm over the last dimension: y = (x - mean) * rstd * gamma + beta with rstd = 1 / sqrt(variance + epsilon).
 // The statistics are outputs so that the gradient need not compute them again. They, gamma and beta are f32, whatever x
 // is.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ops/per_row.h"

@@ -5,7 +5,7 @@
 //   dw = matmul_wgrad(a, dy)                               wgrad: all rows summed; nothing waits for it but the update
 //
 // Products of narrow numbers are summed in f32; `out_dtype` says what becomes of the sum. Gradients are not rounded.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,6 +1,6 @@
 // max_pool2d: y[n,c,p,q] = the maximum of a kernel x kernel window of x, without padding; index = h*W + w of the first
 // maximum in x's plane, which is all that max_pool2d_grad needs to put dy back.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

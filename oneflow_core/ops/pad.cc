@@ -2,7 +2,7 @@
 // where x lies.
 #include <cmath>
 
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,6 +1,6 @@
 // Ops that move tensors without computing: annotations, boxing, the sum over micro-batches, and what leaves the graph
 // or is written into a variable.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ragged.h"
@@ -13,12 +13,9 @@ namespace {
 absl::Status ToGrad(GradContext& c) {
   Tensor grad = *c.output_grad(0);
   if (c.attrs().Bool("gradient")) {
-    grad = c.Call1("to", {grad});
-    if (!grad.valid()) return absl::OkStatus();  // the builder knows why
-    Graph& graph = grad.builder()->mutable_graph();
-    SbpHint hint = graph.value(c.output(0).id()).hint;
+    SbpHint hint = c.output(0).builder()->graph().value(c.output(0).id()).hint;
     for (AxisSbp& on : hint) on.sbp = on.sbp.is_partial() ? Sbp::Broadcast() : on.sbp;
-    graph.value(grad.id()).hint = std::move(hint);
+    grad = c.Lying(grad, std::move(hint));
   }
   c.SetInputGrad(0, grad);
   return absl::OkStatus();

@@ -5,7 +5,7 @@
 //   row_counts(ids)         counts[.., i] = how many of ids[.., t] are i: rows per expert, words per sentence
 #include "oneflow_core/ragged.h"
 
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -3,7 +3,7 @@
 // elements that are it: extremum_count says how many, extremum_grad hands out the shares.
 #include <algorithm>
 
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,5 +1,5 @@
 // reshape: the same elements in the same row-major order under another shape.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,6 +1,6 @@
 // rms_norm over the last dimension: y = x * rstd * gamma with rstd = 1 / sqrt(mean of x^2 + epsilon). As layer_norm
 // without centering: neither a mean nor a shift.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ops/per_row.h"

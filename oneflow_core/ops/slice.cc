@@ -1,6 +1,6 @@
 // slice: y = x[start : start + size] along `axis`. slice_grad puts dy back at `start` into zeros with `size` along
 // `axis`; each is the other's gradient.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -1,5 +1,5 @@
 // softmax: y = exp(x) / sum of exp(x) over the last dimension; dx = y * (dy - sum of dy * y).
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

@@ -9,7 +9,7 @@
 // do the gradients here; they cancel where parts meet.
 #include <limits>
 
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

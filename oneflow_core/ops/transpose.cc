@@ -1,5 +1,5 @@
 // transpose: dimension i of y is dimension perm[i] of x. Its gradient is the inverse permutation.
-#include "oneflow_core/builder.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

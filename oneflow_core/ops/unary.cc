@@ -3,8 +3,8 @@
 #include <functional>
 #include <utility>
 
-#include "oneflow_core/builder.h"
 #include "oneflow_core/elementwise_functions.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 

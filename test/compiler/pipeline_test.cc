@@ -5,6 +5,7 @@
 #include <random>
 
 #include "absl/strings/match.h"
+#include "oneflow_core/graph_editor.h"
 #include "oneflow_core/graph_text.h"
 #include "test/compiler/passes/testing.h"
 #include "test/support/annotations.h"
@@ -201,7 +202,7 @@ TEST(PipelineTest, RandomGraphsOnRandomMeshesMeetTheContract) {
 TEST(PipelineTest, AnAnnotationThatCannotBeMetIsRefused) {
   for (const auto& [hint, says] : std::vector<std::pair<SbpHint, std::string>>{
            {{{"tp", Sbp::Split(1)}}, "S(1)"}, {{{"dp", Sbp::Broadcast()}, {"tp", Sbp::Split(1)}}, "S(1)"}}) {
-    GraphBuilder b(Ops(), "refused");
+    GraphEditor b(Ops(), Graph("refused"));
     const Tensor x = MatMul(ReadSamples(b, 8).rows, Weight(b, "w", {16, 16}));
     const Tensor y = LayerNorm(x, Weight(b, "gamma", {16}), Weight(b, "beta", {16}));  // along what must be whole
     b.mutable_graph().value(y.id()).hint = hint;

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "kernels/kernel.h"
-#include "oneflow_core/builder.h"
 #include "oneflow_core/functional.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/support/op_facts.h"
 #include "test/support/status_matchers.h"
@@ -66,7 +66,7 @@ void Check(const OpRegistry& ops, OpCase c, Random& r) {
   ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> outputs, Reference(c.op, c.attrs, inputs));
 
   // The forward node on variables, and its gradient.
-  GraphBuilder builder(ops, "gradient");
+  GraphEditor builder(ops, Graph("gradient"));
   std::map<ValueId, RefTensor> values;
   const auto variable = [&](const std::string& name, const RefTensor& x) {
     const Tensor tensor = builder.Variable(name, {x.dtype, Shape(x.dims)}, "zeros", {}, IsFloating(x.dtype));
@@ -129,7 +129,7 @@ TEST(GradientTest, GradientsAgreeWithDifferences) {
 // The gradient of a case on operands of a narrow type; none where the op does not take them, or rows are ragged.
 absl::StatusOr<std::optional<Graph>> NarrowGradient(const OpRegistry& ops, const OpCase& c) {
   const OpDef& op = *ops.Find(c.op);
-  GraphBuilder builder(ops, "gradient");
+  GraphEditor builder(ops, Graph("gradient"));
   std::vector<Tensor> xs;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     TensorType type = TypeOf(c.inputs[i]);
@@ -178,7 +178,7 @@ TEST(GradientTest, InANarrowTypeEveryNodeOfAGradientHasAKernel) {
 TEST(GradientTest, OfABatchNormInTrainingHoldWhatFlowsThroughItsStatistics) {
   const OpRegistry ops = StandardOps();
   Random r(kGradientSeed + 2);
-  GraphBuilder b(ops, "gradient");
+  GraphEditor b(ops, Graph("gradient"));
   std::map<ValueId, RefTensor> values;
   const auto variable = [&](const std::string& name, const RefTensor& x) {
     const Tensor tensor = b.Variable(name, {x.dtype, Shape(x.dims)}, "zeros");

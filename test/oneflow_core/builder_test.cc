@@ -1,6 +1,5 @@
-#include "oneflow_core/builder.h"
-
 #include "oneflow_core/functional.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/verify.h"
 #include "test/support/status_matchers.h"
@@ -21,7 +20,7 @@ class BuilderTest : public ::testing::Test {
   const Node& NodeOf(const Tensor& tensor) { return b_.graph().node(b_.graph().value(tensor.id()).producer); }
 
   const OpRegistry ops_ = StandardOps();
-  GraphBuilder b_{ops_, "test"};
+  GraphEditor b_{ops_, Graph("test")};
 };
 
 TEST_F(BuilderTest, NamesNodesByScopeAndOpAndNumbersTheRest) {
@@ -147,7 +146,7 @@ TEST_F(BuilderTest, SegmentsHoldTheNodesMadeInThem) {
 TEST_F(BuilderTest, GoesOnWithAFinishedGraph) {
   Relu(Matrix("x", 2, 2));
   ASSERT_OK_AND_ASSIGN(Graph graph, b_.Finish());
-  GraphBuilder more(ops_, std::move(graph));
+  GraphEditor more(ops_, std::move(graph));
   more.set_role(Role::kUpdate);
   more.set_source("pass");
   const Tensor x = more.Variable("x", {DType::kFloat32, {2, 2}}, "zeros");

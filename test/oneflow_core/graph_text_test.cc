@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "oneflow_core/builder.h"
+#include "oneflow_core/graph_editor.h"
 #include "oneflow_core/models/convnet.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/models/mlp.h"
@@ -69,7 +69,7 @@ void ExpectRoundTrip(const Graph& graph) {
 
 // Three nodes; the second carries everything that a user or the compiler can say about a node.
 Graph FullyMarkedGraph() {
-  GraphBuilder b(Ops(), "all \"marks\"\n");
+  GraphEditor b(Ops(), Graph("all \"marks\"\n"));
   b.set_source("example.cc:1");
   const Tensor x = b.Op1("constant", {},
                          {{"dtype", std::string("f32")}, {"shape", std::vector<int64_t>{4, 16, 2, 6}}, {"value", 0.1}});
@@ -144,7 +144,7 @@ TEST(GraphTextTest, EveryDoubleReadsBackToTheSameBits) {
 }
 
 TEST(GraphTextTest, ReadsAsInTheGoldenText) {
-  GraphBuilder b(Ops(), "train");
+  GraphEditor b(Ops(), Graph("train"));
   b.set_source("classifier.cc:7");
   const std::vector<Tensor> data = b.Op("read_data", {},
                                         {{"dataset", std::string("images")},

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "oneflow_core/builder.h"
+#include "oneflow_core/graph_editor.h"
 #include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
 
@@ -15,7 +15,7 @@ using testing::StatusIs;
 
 //   %0 = variable "w"   %1 = relu "relu"   %2, %3 = max_pool2d "max_pool2d"   %4 = reduce_sum "reduce_sum", the loss
 Graph GoodGraph() {
-  GraphBuilder b(Ops(), "good");
+  GraphEditor b(Ops(), Graph("good"));
   b.set_source("user.cc:5");
   const Tensor w = b.Variable("w", {DType::kFloat32, {1, 1, 4, 4}}, "zeros");
   const Tensor x = b.Op1("relu", {w});

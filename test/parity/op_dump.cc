@@ -24,8 +24,8 @@
 #include "compiler/lower/lower.h"
 #include "kernels/device.h"
 #include "nlohmann/json.hpp"
-#include "oneflow_core/builder.h"
 #include "oneflow_core/functional.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ragged.h"
 #include "test/kernels/harness.h"
@@ -91,7 +91,7 @@ class Dump {
   absl::Status Add(const OpCase& c) {
     if (CpuOps().count(c.op) > 0 || OpsMadeOfOthers().count(c.op) > 0) return absl::OkStatus();
     OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(c.op));
-    GraphBuilder builder(ops_, "case");
+    GraphEditor builder(ops_, Graph("case"));
     Values values;
     std::vector<Tensor> xs;
     for (const RefTensor& x : c.inputs) {
@@ -152,7 +152,7 @@ class Dump {
     tensors_[absl::StrCat(json_["cases"].size() - 1, "/", kind, k)] = x;
   }
 
-  absl::Status AddGradient(const OpDef& op, const OpCase& c, GraphBuilder& builder, const std::vector<Tensor>& xs,
+  absl::Status AddGradient(const OpDef& op, const OpCase& c, GraphEditor& builder, const std::vector<Tensor>& xs,
                            const std::vector<Tensor>& ys, Values* values, Json& json) {
     const TensorType type = ys[0].type();
     RefTensor dy = random_.Uniform(type.shape.dims());

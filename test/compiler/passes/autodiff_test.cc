@@ -1,4 +1,3 @@
-#include "oneflow_core/nn/lying.h"
 #include "test/compiler/passes/testing.h"
 
 namespace oneflow::testing {
@@ -74,7 +73,8 @@ TEST(AutodiffTest, AddsWhatSeveralReadersContribute) {
 TEST(AutodiffTest, AGradientLiesAsItsValueWasAskedToIfSoAsked) {
   GraphBuilder b(Ops(), "lying");
   const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));
-  b.SetLoss(ReduceMean(nn::Lying(nn::Lying(x, Sbp::Partial(), true), Sbp::Split(0), true).To({{"tp", Sbp::Split(1)}})));
+  b.SetLoss(ReduceMean(
+      x.ToWithGradient({{"tp", Sbp::Partial()}}).ToWithGradient({{"tp", Sbp::Split(0)}}).To({{"tp", Sbp::Split(1)}})));
   ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
   ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
   std::vector<std::string> hints;

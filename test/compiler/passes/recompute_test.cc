@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "compiler/plan/variables.h"
+#include "oneflow_core/graph_editor.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/passes/testing.h"
@@ -81,7 +82,7 @@ int64_t BytesPerLayer(const CompileOptions& options, const GptSizes& sizes = {})
 
 // gelu(tanh(x) w) in a segment, twice, and a loss behind them.
 Graph TwoSegments(const std::string& kind = "layers") {
-  GraphBuilder b(Ops(), "two");
+  GraphEditor b(Ops(), Graph("two"));
   b.set_source("model.cc:7");  // so that lines of the golden text do not move
   const Samples samples = ReadSamples(b, 8);
   Tensor x = samples.rows;

@@ -1,5 +1,6 @@
 #include "compiler/select/candidates.h"
 
+#include "oneflow_core/graph_editor.h"
 #include "test/compiler/passes/testing.h"
 
 namespace oneflow::testing {
@@ -59,7 +60,7 @@ TEST(CandidatesTest, KeepDataSplitAsItWasAskedFor) {
 
 // A product whose data is split over samples and whose result is asked to be otherwise, with priorities.
 Graph Contradiction(int of_data, int of_result, Sbp result = Sbp::Split(1)) {
-  GraphBuilder b(Ops(), "contradiction");
+  GraphEditor b(Ops(), Graph("contradiction"));
   const Tensor x = ReadSamples(b, 8, {{"dp", Sbp::Split(0), of_data}}).rows;
   const ValueId y = MatMul(x, Weight(b, "w", {16, 4})).id();
   b.mutable_graph().value(y).hint = {{"dp", result, of_result}};
@@ -85,7 +86,7 @@ TEST(CandidatesTest, OnlyAWishOfPriorityZeroIsAnErrorIfNoSignatureGivesIt) {
 }
 
 TEST(CandidatesTest, SplitsThatCannotBeNestedYieldTheWeakestFirst) {
-  GraphBuilder b(Ops(), "attention");
+  GraphEditor b(Ops(), Graph("attention"));
   const Tensor q = Weight(b, "q", {1, 4, 8});
   const ValueId y = b.Op("attention", {q, q, q}, {{"heads", int64_t{2}}, {"causal", true}})[0].id();
   b.mutable_graph().value(y).hint = {{"tp", Sbp::Split(2)}, {"cp", Sbp::Split(2), 1}};  // 2 heads, 4 parts

@@ -2,8 +2,8 @@
 #include <set>
 
 #include "gmock/gmock.h"
-#include "oneflow_core/builder.h"
 #include "oneflow_core/functional.h"
+#include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ragged.h"
 #include "test/oneflow_core/ops/infer_cases.h"
@@ -25,7 +25,7 @@ Tensor ConstantOf(GraphBuilder& b, TensorType type) {
 
 // One op of the table in a graph of its own, with a gradient at its first output.
 struct ForwardNode {
-  ForwardNode(const OpRegistry& ops, const testing::InferCase& c) : builder(ops, "g") {
+  ForwardNode(const OpRegistry& ops, const testing::InferCase& c) : builder(ops, Graph("g")) {
     for (const TensorType& type : c.inputs) inputs.push_back(ConstantOf(builder, type));
     outputs = builder.Op(c.op, inputs, c.attrs);
     id = builder.graph().num_nodes() - 1;
@@ -40,7 +40,7 @@ struct ForwardNode {
     return builder.ops().Find(builder.graph().node(id).op)->grad(*context);
   }
 
-  GraphBuilder builder;
+  GraphEditor builder;
   std::vector<Tensor> inputs, outputs;
   NodeId id = -1;
   std::vector<std::optional<Tensor>> output_grads;
@@ -164,7 +164,7 @@ TEST(GradientsTest, OfADropoutDrawsWithTheForwardNodesKey) {
       {int64_t{42}, "h0/dropout"},  // no string: the compiler replaces it
   };
   for (const auto& [key, expected] : cases) {
-    GraphBuilder b(ops, "g");
+    GraphEditor b(ops, Graph("g"));
     const GraphBuilder::Scope scope(b, "h0");
     AttrMap attrs = {{"rate", 0.25}};
     if (key.has_value()) attrs.Set("key", *key);
@@ -200,7 +200,7 @@ TEST(GradientsTest, OfStatisticsAreUnimplemented) {
 // What flows through mean and var is in dx: gradients for them would count it twice.
 TEST(GradientsTest, OfABatchNormInTrainingLeaveItsStatisticsAlone) {
   const OpRegistry ops = StandardOps();
-  GraphBuilder b(ops, "g");
+  GraphEditor b(ops, Graph("g"));
   const Tensor x = ConstantOf(b, {DType::kFloat32, {4, 3, 2}}), gamma = ConstantOf(b, {DType::kFloat32, {3}});
   const Tensor y = BatchNorm(x, gamma, gamma, 1e-3).y;
   const int nodes = b.graph().num_nodes();
