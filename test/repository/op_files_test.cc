@@ -104,5 +104,19 @@ TEST(OpFilesTest, AFusedOpIsNamedInFourFiles) {
                                      "test/support/ops/fused.cc"));
 }
 
+// Its row, its message, its formula, its line in the documentation, what it is in PyTorch. (The test of reading a job's
+// optimizer has it as an example.)
+TEST(OpFilesTest, AnOptimizerIsNamedInFiveFiles) {
+  const auto words = Words();
+  std::set<std::string> files;
+  for (const char* name : {"lion", "lion_update", "lion_rule"}) {
+    for (std::string& file : FilesOf(name, words)) files.insert(std::move(file));
+  }
+  files.erase("test/tools/job/optimizer_test.cc");
+  EXPECT_THAT(files, ::testing::ElementsAre("kernels/optimizer_updates.h", "oneflow_core/ops/README.md",
+                                            "oneflow_core/optimizer_rules.cc", "proto/job.proto",
+                                            "test/parity/op_functions.py"));
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -55,7 +55,8 @@ absl::StatusOr<AttrMap> TakeAttrs(absl::string_view& line) {
   LineReader reader(line.substr(1, end));
   line.remove_prefix(end + 1);
   if (absl::StrContains(inside, '"')) return ReadAttrs(reader);
-  for (absl::string_view item : absl::StrSplit(inside, ' ')) {
+  for (absl::string_view item : absl::StrSplit(inside, ' ', absl::SkipEmpty())) {
+    absl::ConsumeSuffix(&item, ",");
     const std::pair<absl::string_view, absl::string_view> attr = absl::StrSplit(item, absl::MaxSplits('=', 1));
     attrs.Set(std::string(attr.first), ParseAttr(attr.second));
   }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/optimizer_updates.h"
+#include "oneflow_core/attr_text.h"
 #include "oneflow_core/optimizer_rules.h"
 #include "test/support/ops/kit.h"
 
@@ -130,9 +131,6 @@ ema_update(f32[2] f32[2]) {decay=1.0} ! attribute 'decay' is 1 but must be in [0
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) {momentum=0.9 weight_decay=0.1 nesterov=true} =
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) =
 sgd_update(f32[2] f32[3] f32[2] f32[] f32[]) ! u is f32[3] but w needs f32[2]
-lion_update(f32[2] f32[2] f32[2] f32[] f32[]) {beta1=0.9 beta2=0.99 weight_decay=1.0} =
-lion_update(f32[2] f32[3] f32[2] f32[] f32[]) ! m is f32[3] but w needs f32[2]
-lion_update(f32[2] f32[2] f32[2] f32[] f32[]) {beta1=1.0} ! attribute 'beta1' is 1 but must be in [0, 1)
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[2]) ! scale is f32[2] but must have 0 dimensions
 )";
 
@@ -142,6 +140,34 @@ adamw_update(f32[8,4], f32[8,4], f32[8,4], f32[8,4], f32[], f32[], i64[]) {beta1
 sgd_update(f32[8,4], f32[8,4], f32[8,4], f32[], f32[]) | S(0),S(0),S(0),B,B-> S(1),S(1),S(1),B,B-> | - | - |
     model_update_ops.cpp | -
 )";
+
+// Every rule takes its defaults, and refuses a state of another shape and an attribute at its bound.
+std::string RuleTypes() {
+  std::string text;
+  for (const OptimizerRule& rule : OptimizerRules()) {
+    const auto line = [&](absl::string_view first_state, const AttrMap& attrs, absl::string_view result) {
+      std::vector<std::string> operands = {"f32[2]", std::string(first_state)};
+      for (size_t i = 1; i <= rule.states.size(); ++i) operands.push_back("f32[2]");
+      operands.insert(operands.end(), {"f32[]", "f32[]"});
+      if (rule.reads_step) operands.push_back("i64[]");
+      absl::StrAppend(&text, rule.name, "_update(", absl::StrJoin(operands, " "), ") ", AttrsToText(attrs), " ", result,
+                      "\n");
+    };
+    AttrMap defaults;
+    for (const OptimizerAttribute& attribute : rule.attributes) {
+      defaults.Set(attribute.name, attribute.is_flag ? Attr(attribute.value != 0) : Attr(attribute.value));
+    }
+    line("f32[2]", defaults, "=");
+    line("f32[3]", defaults, absl::StrCat("! ", rule.states[0].operand, " is f32[3] but w needs f32[2]"));
+    for (const OptimizerAttribute& attribute : rule.attributes) {
+      if (attribute.below == 0) continue;
+      line("f32[2]", {{attribute.name, attribute.below}},
+           absl::StrCat("! attribute '", attribute.name, "' is ", attribute.below, " but must be in [0, ",
+                        attribute.below, ")"));
+    }
+  }
+  return text;
+}
 
 // A step that is skipped, one of many that are not, and the last before the scale grows.
 void AddLossScales(OpCases& cases) {
@@ -270,7 +296,8 @@ OpFacts Facts() {
 #define OF_REFERENCE(Rule, op) facts.reference.emplace_back(op, UpdateBy<Rule>);
   OF_UPDATE_RULES(OF_REFERENCE)
 #undef OF_REFERENCE
-  facts.types = kTypes;
+  static const auto* const types = new std::string(absl::StrCat(kTypes, RuleTypes()));
+  facts.types = types->c_str();
   facts.signatures = kSignatures;
   // The rate enters twice.
   facts.wrong_signatures = {{"sgd_update", {2}, {"S(0),S(0),S(0),P,B->"}}};

@@ -31,9 +31,9 @@ TEST(FieldHelpTest, PathsTellWhatIsDoneWithThem) {
 }
 
 TEST(FieldHelpTest, OptimizersTellTheRangesOfTheirRules) {
-  ASSERT_OK_AND_ASSIGN(const std::vector<FieldHelp> fields, ConfigFields("train.optimizer.lion.beta2"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<FieldHelp> fields, ConfigFields("train.optimizer.adamw.beta2"));
   EXPECT_EQ(fields[0].allowed, "[0, 1)");
-  EXPECT_EQ(fields[0].usual, "0.99");
+  EXPECT_EQ(fields[0].usual, "0.95");
 }
 
 TEST(FieldHelpTest, AFieldIsListedWithAllThatAreInIt) {
