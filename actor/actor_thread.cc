@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actor/transport/program_ids.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -43,7 +44,7 @@ void Pause() {
 
 ActorThread::ActorThread(const Context& context)
     : c_(context), own_bell_(0), mailbox_(c_.inbox == nullptr ? own_bell_ : c_.inbox->bell()) {
-  std::vector<int> lane_of(kQueuesOfRank, -1);
+  std::vector<int> lane_of(kNumQueues, -1);
   for (const Lane& lane : c_.lanes) {
     lane_of[lane.queue] = static_cast<int>(&lane - c_.lanes.data());
     launched_.push_back(-1);

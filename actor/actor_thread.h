@@ -55,7 +55,7 @@ class ActorThread : public MessageSink {
   };
 
   struct Lane {
-    pb::Queue queue;
+    int queue;
     DeviceContext& device;
     ActRunner& runner;
   };

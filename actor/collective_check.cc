@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actor/check/bounds.h"
-#include "actor/queues.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -79,7 +79,7 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
   std::vector<int> ordered(plan.actors_size(), 0);
   std::set<std::pair<int, int>> seen;
   for (const pb::QueueOrder& order : plan.orders()) {
-    if (order.rank() < 0 || order.rank() >= set.ranks_size() || !pb::Queue_IsValid(order.queue()) ||
+    if (order.rank() < 0 || order.rank() >= set.ranks_size() || !IsQueue(order.queue()) ||
         !seen.insert({order.rank(), order.queue()}).second) {
       return Malformed("order of queue ", static_cast<int>(order.queue()), " of rank ", order.rank(),
                        ": there are two, or no such queue or rank");
@@ -88,7 +88,7 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
       if (id < 0 || id >= plan.actors_size() || plan.actors(id).rank() != order.rank() ||
           plan.actors(id).queue() != order.queue()) {
         return Malformed("order on rank ", order.rank(), ": actor ", id, " is not one of that rank's queue ",
-                         pb::Queue_Name(order.queue()));
+                         QueueName(order.queue()));
       }
       ++ordered[id];
       OF_ASSIGN_OR_RETURN_AT(const std::vector<OwnCall> own, CallsOfActor(plan.actors(id)),
@@ -106,9 +106,9 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
       return Malformed("actor ", id, " '", actor.name(), "': it acts ", actor.acts_per_step(), " times per step, ",
                        has_calls ? "with" : "without", " collectives, and is ordered ", ordered[id], " times");
     }
-    if (has_calls && !KindOf(actor.queue()).moves_between_ranks) {  // of one thread, in the order of the plan
+    if (has_calls && !QueueKindOf(actor.queue()).moves_between_ranks) {  // of one thread, in the order of the plan
       return Malformed("actor ", id, " '", actor.name(), "': has collectives, but is on queue ",
-                       pb::Queue_Name(actor.queue()));
+                       QueueName(actor.queue()));
     }
   }
   return calls;

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "actor/actor.h"
-#include "actor/queues.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {

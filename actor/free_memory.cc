@@ -4,9 +4,9 @@
 #include <string>
 
 #include "actor/local_device.h"
-#include "actor/zones.h"
 #include "kernels/device.h"
 #include "oneflow_core/library_memory.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 
@@ -20,7 +20,7 @@ absl::Status CheckFreeMemory(const pb::Program& program, int process) {
     std::string why;
     const std::optional<DeviceMemory> memory = CudaMemory(device.index, &why);
     if (!memory.has_value()) return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", why));
-    const int64_t plan = ZoneBytes(it);
+    const int64_t plan = BytesOfZones(it);
     const int64_t libraries = std::max<int64_t>(0, it.library_bytes() - kCudaContextBytes);  // which is there already
     if (memory->free_bytes >= libraries && memory->free_bytes - libraries >= plan) continue;
     return absl::ResourceExhaustedError(

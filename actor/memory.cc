@@ -68,7 +68,7 @@ SharedMemory::~SharedMemory() {
 
 absl::Status JobMemory::Allocate(int rank, const pb::Rank& sizes, DeviceContext& device) {
   for (const ZoneKind& kind : kZones) {
-    const int64_t bytes = ZoneBytes(sizes, kind.zone);
+    const int64_t bytes = BytesOfZone(sizes, kind.zone);
     if (bytes > 0) OF_RETURN_IF_ERROR(Allocate(kind, bytes, device, ranks_[rank][kind.zone]));
   }
   return absl::OkStatus();
@@ -87,7 +87,7 @@ absl::Status JobMemory::Allocate(const ZoneKind& kind, int64_t bytes, DeviceCont
   return OutOfMemory(absl::StrCat(kind.name, " memory"), bytes, device.host_accessible());
 }
 
-absl::Status JobMemory::MapPeer(int rank, pb::Zone zone, int pid, int fd, int64_t size) {
+absl::Status JobMemory::MapPeer(int rank, int zone, int pid, int fd, int64_t size) {
   OF_ASSIGN_OR_RETURN(SharedMemory file, SharedMemory::Map(pid, fd, size));
   ranks_[rank][zone].file = std::make_unique<SharedMemory>(std::move(file));
   ranks_[rank][zone].data = ranks_[rank][zone].file->data();

@@ -14,9 +14,9 @@
 #include <memory>
 #include <vector>
 
-#include "actor/zones.h"
 #include "kernels/device.h"
 #include "oneflow_core/status.h"
+#include "oneflow_core/zones.h"
 #include "proto/program.pb.h"
 
 namespace oneflow {
@@ -59,14 +59,14 @@ class JobMemory {
   // enough.
   absl::Status Allocate(int rank, const pb::Rank& sizes, DeviceContext& device);
   // Maps a zone of another process's rank, one that peers read.
-  absl::Status MapPeer(int rank, pb::Zone zone, int pid, int fd, int64_t size);
+  absl::Status MapPeer(int rank, int zone, int pid, int fd, int64_t size);
 
   // The beginning of the zone; null if it is empty or out of reach.
-  char* Base(int rank, pb::Zone zone) const { return ranks_[rank][zone].data; }
+  char* Base(int rank, int zone) const { return ranks_[rank][zone].data; }
   // Whether the host may read and write a zone of one of our ranks in place.
-  bool HostMayTouch(int rank, pb::Zone zone) const { return ranks_[rank][zone].host_may_touch; }
+  bool HostMayTouch(int rank, int zone) const { return ranks_[rank][zone].host_may_touch; }
   // The memory file behind a zone of a rank; null if it has none.
-  const SharedMemory* file(int rank, pb::Zone zone) const { return ranks_[rank][zone].file.get(); }
+  const SharedMemory* file(int rank, int zone) const { return ranks_[rank][zone].file.get(); }
 
  private:
   struct Zone {

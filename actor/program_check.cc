@@ -4,16 +4,15 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/str_join.h"
 #include "actor/check/bounds.h"
 #include "actor/check/instruction_check.h"
 #include "actor/check/register_check.h"
 #include "actor/check/shipment_check.h"
 #include "actor/check/variable_check.h"
 #include "actor/collective_check.h"
-#include "actor/queues.h"
-#include "actor/zones.h"
 #include "oneflow_core/mesh.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -22,18 +21,12 @@ namespace {
 constexpr int kMaxPlans = 65535;
 
 absl::Status CheckZones(const pb::Rank& rank) {
-  const auto text = [&](int64_t (pb::Rank::*ZoneKind::*column)() const) {
-    return absl::StrJoin(kZones, " and ", [&](std::string* out, const ZoneKind& zone) {
-      absl::StrAppend(out, (rank.*(zone.*column))());
-    });
-  };
-  for (const ZoneKind& zone : kZones) {
-    if (Inside(0, (rank.*zone.bytes)(), kMaxBytes)) continue;
-    return Malformed("zones of ", text(&ZoneKind::bytes), " bytes");
-  }
-  for (const ZoneKind& zone : kZones) {
-    if (Inside(0, (rank.*zone.variable_bytes)(), (rank.*zone.bytes)())) continue;
-    return Malformed("variables take ", text(&ZoneKind::variable_bytes), " bytes of zones of ", text(&ZoneKind::bytes));
+  if (rank.zones_size() > kNumZones) return Malformed(rank.zones_size(), " zones; there are ", kNumZones);
+  for (const ZoneKind& kind : kZones) {
+    const int64_t bytes = BytesOfZone(rank, kind.zone), variables = VariableBytesOfZone(rank, kind.zone);
+    if (!Inside(0, bytes, kMaxBytes)) return Malformed("a ", kind.name, " zone of ", bytes, " bytes");
+    if (Inside(0, variables, bytes)) continue;
+    return Malformed("variables take ", variables, " bytes of the ", kind.name, " zone of ", bytes);
   }
   return absl::OkStatus();
 }
@@ -99,8 +92,8 @@ absl::Status CheckActor(const pb::Program& program, const pb::Plan& plan, int id
   if (actor.acts_per_step() != 1 && actor.acts_per_step() != plan.micro_batches()) {
     return Malformed(actor.acts_per_step(), " acts per step; the plan has ", plan.micro_batches(), " micro-batches");
   }
-  if (!pb::Queue_IsValid(actor.queue())) {
-    return Malformed("queue ", static_cast<int>(actor.queue()), " is not one of ", kQueuesOfRank);
+  if (!IsQueue(actor.queue())) {
+    return Malformed("queue ", actor.queue(), " is not one of ", kNumQueues);
   }
   OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.inputs(), /*outputs=*/false), "inputs");
   OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.outputs(), /*outputs=*/true), "outputs");

@@ -19,7 +19,7 @@
 namespace oneflow {
 
 // The version of the program format that this runtime executes.
-inline constexpr uint32_t kRuntimeProgramVersion = 9;
+inline constexpr uint32_t kRuntimeProgramVersion = 10;
 
 // InvalidArgument, saying where, what and both values, if `program` is malformed or has ranks of other processes than 0
 // .. num_processes - 1.

@@ -1,5 +1,5 @@
-// What passes of the compiler edit a graph with: a builder that goes on with a graph, chooses what its nodes are for, and
-// may change what is there.
+// What passes of the compiler edit a graph with: a builder that goes on with a graph, chooses what new nodes are for,
+// and may change nodes in place.
 //
 //   GraphEditor editor(ops, std::move(graph));
 //   editor.Imitate(node);              // what follows serves what `node` serves

@@ -4,9 +4,9 @@
 
 #include "actor/check/bounds.h"
 #include "actor/instruction/kinds.h"
-#include "actor/zones.h"
 #include "oneflow_core/dtype.h"
 #include "oneflow_core/memory_layout.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -63,8 +63,8 @@ class OperandChecker {
       return Room{.limit = landing->slot_bytes()};
     }
     if (operand.register_() >= 0) return SlotOf(operand.register_(), output);
-    if (!pb::Zone_IsValid(operand.zone())) return Malformed("zone ", operand.zone(), " is unknown");
-    return Room{.limit = ZoneBytes(program_.ranks(actor_.rank()), operand.zone())};
+    if (!IsZone(operand.zone())) return Malformed("zone ", operand.zone(), " is unknown");
+    return Room{.limit = BytesOfZone(program_.ranks(actor_.rank()), operand.zone())};
   }
 
   absl::StatusOr<Room> SlotOf(int id, bool output) const {
@@ -110,7 +110,7 @@ absl::Status CheckInstruction(const pb::Program& program, const pb::Plan& plan, 
   for (int i = 0; i < in.outputs_size(); ++i) {
     OF_RETURN_IF_ERROR_AT(operands.Check(in.outputs(i), /*output=*/true), absl::StrCat("output ", i));
   }
-  OF_RETURN_IF_ERROR(CheckScratch(in, ZoneBytes(program.ranks(actor.rank()), kWorkZone)));
+  OF_RETURN_IF_ERROR(CheckScratch(in, BytesOfZone(program.ranks(actor.rank()), kWorkZone)));
   return kind->check({program, actor, in});
 }
 

@@ -4,7 +4,7 @@
 
 #include "actor/check/bounds.h"
 #include "actor/check/shipment_check.h"
-#include "actor/zones.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -27,8 +27,8 @@ absl::Status CheckConsumer(const pb::Program& program, const pb::Plan& plan, int
   if (!IsRank(program, to.rank())) return Malformed("rank ", to.rank(), " is not one of ", program.ranks_size());
   const pb::Rank &sender = program.ranks(from.rank()), &reader = program.ranks(to.rank());
   if (sender.host() != reader.host()) return absl::OkStatus();  // it is sent
-  if (reg.slot_bytes() > 0 && !KindOf(reg.zone()).peers_read && sender.process() != reader.process()) {
-    return Malformed("process ", reader.process(), " cannot read ", KindOf(reg.zone()).name, " memory of process ",
+  if (reg.slot_bytes() > 0 && !ZoneKindOf(reg.zone()).peers_read && sender.process() != reader.process()) {
+    return Malformed("process ", reader.process(), " cannot read ", ZoneKindOf(reg.zone()).name, " memory of process ",
                      sender.process());
   }
   return absl::OkStatus();
@@ -39,12 +39,12 @@ absl::Status CheckPlace(const pb::Program& program, const pb::Register& reg, int
   if (reg.slots() < 1 || reg.initially_filled() < 0 || reg.initially_filled() > reg.slots()) {
     return Malformed(reg.initially_filled(), " of ", reg.slots(), " slots are filled at the beginning");
   }
-  if (!pb::Zone_IsValid(reg.zone())) return Malformed("zone ", reg.zone(), " is unknown");
+  if (!IsZone(reg.zone())) return Malformed("zone ", reg.zone(), " is unknown");
   if (reg.slot_bytes() < 0 || reg.slot_bytes() > kMaxBytes || reg.slot_stride() < 0 || reg.slot_stride() > kMaxBytes ||
       (reg.slot_stride() != 0 && reg.slot_stride() < reg.slot_bytes())) {
     return Malformed("slots of ", reg.slot_bytes(), " bytes at a distance of ", reg.slot_stride());
   }
-  const int64_t limit = ZoneBytes(program.ranks(rank), reg.zone());
+  const int64_t limit = BytesOfZone(program.ranks(rank), reg.zone());
   if (reg.slot_bytes() > 0 && !SlotsInside(reg.offset(), reg.slots(), reg.slot_bytes(), reg.slot_stride(), limit)) {
     return Malformed(reg.slots(), " slots of ", reg.slot_bytes(), " bytes, ", reg.slot_stride(), " apart, at ",
                      reg.offset(), " reach outside the zone of ", limit);

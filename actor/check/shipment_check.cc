@@ -6,8 +6,8 @@
 
 #include "actor/check/bounds.h"
 #include "actor/transport/shipments.h"
-#include "actor/zones.h"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -141,7 +141,7 @@ absl::Status CheckLanding(const pb::Program& program, const pb::Plan& plan, cons
   if (!is_sent && program.ranks(producer).process() == program.ranks(actor.rank()).process()) {
     return Malformed("nothing is sent there");
   }
-  const int64_t limit = ZoneBytes(program.ranks(actor.rank()), kWorkZone);
+  const int64_t limit = BytesOfZone(program.ranks(actor.rank()), kWorkZone);
   if (landing.offset() % kKernelAlignment != 0 || landing.slot_stride() % kKernelAlignment != 0 ||
       landing.slot_bytes() < 0 || landing.slot_stride() < landing.slot_bytes() || landing.ragged_bytes() < 0 ||
       landing.ragged_bytes() > landing.slot_bytes() ||

@@ -5,7 +5,7 @@
 
 #include "actor/check/bounds.h"
 #include "actor/init.h"
-#include "actor/zones.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -23,9 +23,9 @@ absl::StatusOr<int64_t> CheckShard(const pb::Program& program, const pb::Variabl
     return Malformed("rank ", shard.rank(), " is not one of ", program.ranks_size());
   }
   OF_RETURN_IF_ERROR(CheckBox(shard.start(), shard.extent(), variable.dims()));
-  if (!pb::Zone_IsValid(shard.zone())) return Malformed("zone ", shard.zone(), " is unknown");
+  if (!IsZone(shard.zone())) return Malformed("zone ", shard.zone(), " is unknown");
   OF_ASSIGN_OR_RETURN(const int64_t bytes, NumBytes(variable.dtype(), shard.extent()));
-  const int64_t limit = ZoneBytes(program.ranks(shard.rank()), shard.zone());
+  const int64_t limit = BytesOfZone(program.ranks(shard.rank()), shard.zone());
   if (Inside(shard.offset(), bytes, limit)) return bytes;
   return Malformed(bytes, " bytes at ", shard.offset(), " reach outside the zone of ", limit);
 }

@@ -6,23 +6,23 @@
 #include <utility>
 
 #include "actor/local_device.h"
-#include "actor/queues.h"
 #include "oneflow_core/mesh.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
 
-absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(const Device& device, int cores, pb::Queue queue) {
+absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(const Device& device, int cores, int queue) {
   if (device.kind == DeviceKind::kCpu) return MakeCpuDevice(cores);
   std::string why;
-  const auto priority = KindOf(queue).moves_between_ranks ? StreamPriority::kUrgent : StreamPriority::kNormal;
+  const auto priority = QueueKindOf(queue).moves_between_ranks ? StreamPriority::kUrgent : StreamPriority::kNormal;
   std::unique_ptr<DeviceContext> context = MakeCudaDevice(device.index, &why, priority);
   if (context == nullptr) return absl::UnavailableError(why);
   return context;
 }
 
 absl::StatusOr<std::unique_ptr<DeviceContext>> Open(const EngineOptions& options, const LoadedJob& job, int rank,
-                                                    pb::Queue queue, int cores) {
+                                                    int queue, int cores) {
   OF_ASSIGN_OR_RETURN_AT(const Device device, LocalDevice(job.program, rank), job.Where(rank));
   absl::StatusOr<std::unique_ptr<DeviceContext>> context =
       options.open_device ? options.open_device(device, cores) : OpenDevice(device, cores, queue);

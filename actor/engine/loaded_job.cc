@@ -6,6 +6,7 @@
 
 #include "oneflow_core/mesh.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 
@@ -34,7 +35,7 @@ bool LoadedJob::AnyLaunches() const {
 std::vector<std::vector<Lane*>> LoadedJob::LanesByThread() {
   std::vector<std::vector<Lane*>> of_threads;
   for (Lane& lane : lanes) {
-    const QueueKind& kind = KindOf(lane.queue);
+    const QueueKind& kind = QueueKindOf(lane.queue);
     const bool shares = kind.launches && !kind.is_main && lane.device->stream() != nullptr;
     if (!shares) of_threads.emplace_back();
     of_threads.back().push_back(&lane);

@@ -33,7 +33,7 @@ namespace oneflow {
 // A queue of a rank of this process.
 struct Lane {
   int rank;
-  pb::Queue queue;
+  int queue;
   DeviceContext* device;
   std::unique_ptr<Executor> executor;
   ActorThread* thread;

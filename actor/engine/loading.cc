@@ -7,8 +7,8 @@
 #include "actor/engine/devices.h"
 #include "actor/engine/sharing.h"
 #include "actor/program_check.h"
-#include "actor/queues.h"
-#include "actor/zones.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -29,9 +29,10 @@ absl::Status CheckOurProgram(const EngineOptions& options, const pb::Program& pr
 
 // Of each rank that launches.
 void MakeCounts(LoadedJob& job) {
-  std::map<int, std::map<pb::Queue, DeviceContext*>> devices;
+  std::map<int, std::map<int, DeviceContext*>> devices;
   for (const Lane& lane : job.lanes) {
-    if (KindOf(lane.queue).launches && !lane.device->host_accessible()) devices[lane.rank][lane.queue] = lane.device;
+    if (QueueKindOf(lane.queue).launches && !lane.device->host_accessible())
+      devices[lane.rank][lane.queue] = lane.device;
   }
   for (auto& [rank, of_queue] : devices) job.counts.emplace(rank, CountsOnHost(std::move(of_queue)));
 }
@@ -39,7 +40,7 @@ void MakeCounts(LoadedJob& job) {
 // Null for a queue whose acts launch nothing.
 CountsOnHost* CountsOf(const Lane& lane, LoadedJob& job) {
   const auto it = job.counts.find(lane.rank);
-  return it == job.counts.end() || !KindOf(lane.queue).launches ? nullptr : &it->second;
+  return it == job.counts.end() || !QueueKindOf(lane.queue).launches ? nullptr : &it->second;
 }
 
 // Kernels prepare for the threads, or the device, of the thread that calls them.
@@ -80,7 +81,7 @@ class WarmUp {
   // Collectives are launched only when the device has finished all compute: behind them it may wait for peers. Then
   // memory is as it was allocated.
   absl::Status Run() const {
-    if (!KindOf(lanes_[0]->queue).launches) return absl::OkStatus();
+    if (!QueueKindOf(lanes_[0]->queue).launches) return absl::OkStatus();
     for (const Lane* lane : lanes_) OF_RETURN_IF_ERROR(lane->executor->WarmUp());
     OF_RETURN_IF_ERROR(WaitForDevices());
     for (const Lane* lane : lanes_) OF_RETURN_IF_ERROR(lane->executor->WarmUpCollectives());
@@ -106,7 +107,7 @@ class WarmUp {
   absl::Status Clear(int rank) const {
     DeviceContext& device = *job_.devices[rank];
     for (const ZoneKind& kind : kZones) {
-      const int64_t bytes = ZoneBytes(job_.program.ranks(rank), kind.zone);
+      const int64_t bytes = BytesOfZone(job_.program.ranks(rank), kind.zone);
       if (bytes == 0) continue;
       const char* const error = device.FillZero(job_.memory.Base(rank, kind.zone), static_cast<size_t>(bytes));
       if (error != nullptr) return absl::InternalError(absl::StrCat(job_.Where(rank), ": ", error));
@@ -166,7 +167,7 @@ bool MakeThread(const EngineOptions& options, Running& running, const std::vecto
 
 // Returns how many of them report that they have warmed up their devices.
 int MakeThreads(const EngineOptions& options, Running& running, LoadedJob& job) {
-  job.thread_at.resize(job.program.ranks_size() * kQueuesOfRank, nullptr);
+  job.thread_at.resize(job.program.ranks_size() * kNumQueues, nullptr);
   int reporting = 0;
   for (const std::vector<Lane*>& lanes : job.LanesByThread()) reporting += MakeThread(options, running, lanes, job);
   return reporting;

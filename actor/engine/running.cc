@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actor/collective/collectives.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {

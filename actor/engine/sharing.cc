@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "actor/queues.h"
 #include "actor/transport/peer_network.h"
-#include "actor/zones.h"
 #include "oneflow_core/mesh.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -70,7 +70,7 @@ class Meeting {
   std::map<int, std::unique_ptr<PeerMailFile>> TakeFiles() { return std::move(files_); }
 
  private:
-  void AddZone(int rank, pb::Zone zone, pb::PeerPlan& mine) const {
+  void AddZone(int rank, int zone, pb::PeerPlan& mine) const {
     const SharedMemory* const file = job_.memory.file(rank, zone);
     if (file == nullptr) return;
     pb::SharedZone& announced = *mine.add_zones();
@@ -82,7 +82,7 @@ class Meeting {
   }
 
   absl::Status MakeMailFile() {
-    std::vector<int> thread_of(job_.program.ranks_size() * kQueuesOfRank, -1);
+    std::vector<int> thread_of(job_.program.ranks_size() * kNumQueues, -1);
     int num_threads = 0;
     for (const std::vector<Lane*>& lanes : job_.LanesByThread()) {
       for (const Lane* lane : lanes) thread_of[AddressOf(lane->rank, lane->queue)] = num_threads;
@@ -126,8 +126,8 @@ class Meeting {
   bool IsExpected(int process, const pb::SharedZone& zone) const {
     if (zone.rank() < 0 || zone.rank() >= job_.program.ranks_size()) return false;
     const pb::Rank& rank = job_.program.ranks(zone.rank());
-    return rank.process() == process && pb::Zone_IsValid(zone.zone()) && KindOf(zone.zone()).peers_read &&
-           ZoneBytes(rank, zone.zone()) == zone.size() && zone.size() > 0 &&
+    return rank.process() == process && IsZone(zone.zone()) && ZoneKindOf(zone.zone()).peers_read &&
+           BytesOfZone(rank, zone.zone()) == zone.size() && zone.size() > 0 &&
            job_.memory.Base(zone.rank(), zone.zone()) == nullptr;
   }
 
@@ -137,7 +137,7 @@ class Meeting {
       const pb::Rank& rank = job_.program.ranks(r);
       if (Device::Parse(rank.device())->kind != DeviceKind::kCpu || !job_.IsOnOurHost(r)) continue;
       for (const ZoneKind& kind : kZones) {
-        const int64_t bytes = ZoneBytes(rank, kind.zone);
+        const int64_t bytes = BytesOfZone(rank, kind.zone);
         if (!kind.peers_read || bytes == 0 || job_.memory.Base(r, kind.zone) != nullptr) continue;
         return absl::InvalidArgumentError(absl::StrCat("process ", rank.process(), " announces no ", kind.name,
                                                        " memory for rank ", r, ", the plan has ", bytes, " bytes"));

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "actor/diagnosis.h"
-#include "actor/queues.h"
 #include "actor/trace/save_trace.h"
-#include "actor/zones.h"
 #include "glog/logging.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -92,14 +92,14 @@ void Telling::RunWatch::Look() {
 EngineStats Telling::Stats() const {
   EngineStats stats;
   stats.acts = job_.NumActs();
-  for (const int rank : job_.ranks) stats.register_bytes += ZoneBytes(job_.program.ranks(rank));
+  for (const int rank : job_.ranks) stats.register_bytes += BytesOfZones(job_.program.ranks(rank));
   for (const Lane& lane : job_.lanes) {
-    if (KindOf(lane.queue).is_main) {
+    if (QueueKindOf(lane.queue).is_main) {
       stats.run_seconds += lane.thread->run_seconds();
       stats.idle_seconds += lane.thread->idle_seconds();
       stats.kernel_seconds += lane.executor->seconds();
     }
-    if (KindOf(lane.queue).moves_between_ranks) stats.communication_seconds += lane.executor->seconds();
+    if (QueueKindOf(lane.queue).moves_between_ranks) stats.communication_seconds += lane.executor->seconds();
     stats.bytes_moved += lane.executor->bytes_moved();
     stats.scratch_bytes += lane.executor->scratch_bytes();
   }

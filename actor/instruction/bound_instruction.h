@@ -21,9 +21,9 @@
 #include "actor/data/source_cache.h"
 #include "actor/engine.h"
 #include "actor/instruction/operands.h"
-#include "actor/queues.h"
 #include "kernels/device.h"
 #include "oneflow_core/op.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 
@@ -37,7 +37,7 @@ struct RankContext {
   const pb::Program& plans;
   const OpRegistry& ops;
   int rank = 0;
-  pb::Queue queue = MainQueue();
+  int queue = MainQueue();
   DeviceContext& device;  // as that queue has it
   const JobMemory& memory;
   SourceCache& sources;

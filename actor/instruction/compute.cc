@@ -12,6 +12,7 @@
 #include "actor/instruction/operand_check.h"
 #include "actor/instruction/ragged_call.h"
 #include "actor/instruction/ragged_sum.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {

@@ -16,7 +16,7 @@ bool Has(const google::protobuf::RepeatedPtrField<pb::Operand>& operands, const 
 }
 
 // The queue on which an act of the rank launches the writer of an operand that `reader` reads; none if no act does.
-std::optional<pb::Queue> WriterOf(const pb::Plan& plan, const pb::Actor& reader, const pb::Operand& operand) {
+std::optional<int> WriterOf(const pb::Plan& plan, const pb::Actor& reader, const pb::Operand& operand) {
   const int id = operand.register_();
   const pb::Actor& writer = id < 0 ? reader : plan.actors(plan.registers(id).producer());
   const bool writes = writer.rank() == reader.rank() &&
@@ -51,7 +51,7 @@ absl::StatusOr<const int32_t*> CountsCopy::Get() {
   return reinterpret_cast<const int32_t*>(transfer_->slot(0));
 }
 
-DeviceContext* CountsOnHost::OfQueue(pb::Queue queue) const {
+DeviceContext* CountsOnHost::OfQueue(int queue) const {
   const auto it = devices_.find(queue);
   return it == devices_.end() ? nullptr : it->second;
 }
@@ -91,7 +91,7 @@ absl::StatusOr<CountsReader> CountsReader::Make(const Unbound& unbound, int inde
   const TensorArg& counts = unbound.operands.inputs()[index];
   const pb::Operand& operand = unbound.instruction.inputs(index);
   CountsOnHost* const all = unbound.context.counts;
-  const std::optional<pb::Queue> queue = WriterOf(unbound.plan, unbound.actor, operand);
+  const std::optional<int> queue = WriterOf(unbound.plan, unbound.actor, operand);
   DeviceContext* const writer = all != nullptr && queue.has_value() ? all->OfQueue(*queue) : nullptr;
   if (writer == nullptr) {
     OF_ASSIGN_OR_RETURN(std::unique_ptr<HostTransfer> transfer, TransferOf(device, counts.count));

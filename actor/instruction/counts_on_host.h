@@ -48,10 +48,10 @@ class CountsCopy {
 class CountsOnHost {
  public:
   // The device as the rank's queues have it that launch, by queue; one thread serves them. Borrowed.
-  explicit CountsOnHost(std::map<pb::Queue, DeviceContext*> devices) : devices_(std::move(devices)) {}
+  explicit CountsOnHost(std::map<int, DeviceContext*> devices) : devices_(std::move(devices)) {}
 
   // Null for a queue that launches nothing here.
-  DeviceContext* OfQueue(pb::Queue queue) const;
+  DeviceContext* OfQueue(int queue) const;
   // The copy of `count` counts at `data`, which launches of `device` write. ResourceExhausted if there is no memory.
   absl::StatusOr<CountsCopy*> At(DeviceContext& device, const void* data, int64_t count);
   // `device` was just given work that writes these.
@@ -66,7 +66,7 @@ class CountsOnHost {
  private:
   using Place = std::tuple<DeviceContext*, const void*, int64_t>;
 
-  const std::map<pb::Queue, DeviceContext*> devices_;
+  const std::map<int, DeviceContext*> devices_;
   std::map<Place, CountsCopy> copies_;
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "actor/zones.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -15,14 +15,14 @@ struct Area {
   const char* side = "";  // "input", and which of them; -1: there is one
   int index = -1;
   int reg = -1;
-  pb::Zone zone = kWorkZone;
+  int zone = kWorkZone;
   int64_t begin = 0;      // in the zone, of the first slot
   int64_t num_bytes = 0;  // in one slot
   int64_t end = 0;        // in the zone, of the last slot
 
   std::string Name() const { return index < 0 ? side : absl::StrCat(side, " ", index); }
   std::string ToString() const {
-    return absl::StrCat(Name(), ", ", num_bytes, " bytes at ", begin, " of the ", KindOf(zone).name, " zone");
+    return absl::StrCat(Name(), ", ", num_bytes, " bytes at ", begin, " of the ", ZoneKindOf(zone).name, " zone");
   }
 };
 

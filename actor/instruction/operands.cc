@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oneflow_core/zones.h"
+
 namespace oneflow {
 namespace {
 
@@ -37,7 +39,7 @@ void Operands::Add(const pb::Plan& plan, const pb::Actor& actor, const pb::Opera
                    const JobMemory& memory) {
   TensorArg arg = ShapeOf(operand);
   int rank = actor.rank();
-  pb::Zone zone = operand.zone();
+  int zone = operand.zone();
   int64_t offset = operand.offset();
   int64_t slots = 1;
   Binding binding{.arg = args_.size()};

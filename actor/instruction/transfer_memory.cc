@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {

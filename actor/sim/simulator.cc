@@ -15,6 +15,7 @@
 #include "actor/sim/rendezvous.h"
 #include "actor/trace/traced_program.h"
 #include "actor/transport/message_bus.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -38,8 +39,8 @@ class Simulator {
       acts_of_step_ += states_.back().actor.spec().acts_per_step;
     }
     for (State& state : states_) FindPorts(state);
-    queues_.resize(program.ranks_size() * kQueuesOfRank);
-    turns_.resize(program.ranks_size() * kQueuesOfRank);
+    queues_.resize(program.ranks_size() * kNumQueues);
+    turns_.resize(program.ranks_size() * kNumQueues);
     for (const pb::QueueOrder& order : plan_.orders()) {
       turns_[AddressOf(order.rank(), order.queue())].order.assign(order.actors().begin(), order.actors().end());
       for (const int32_t actor : order.actors()) states_[actor].ordered = true;
@@ -419,7 +420,7 @@ pb::TraceHead HeadOf(const pb::Program& program) {
 
 absl::Status CheckOrders(const pb::Program& program, const pb::Plan& plan) {
   for (const pb::QueueOrder& order : plan.orders()) {
-    if (order.rank() < 0 || order.rank() >= program.ranks_size() || !pb::Queue_IsValid(order.queue())) {
+    if (order.rank() < 0 || order.rank() >= program.ranks_size() || !IsQueue(order.queue())) {
       return absl::InvalidArgumentError(absl::StrCat("an order is of queue ", static_cast<int>(order.queue()),
                                                      " of rank ", order.rank(), ", of ", program.ranks_size()));
     }

@@ -12,6 +12,7 @@
 #include "actor/trace/gzip_writer.h"
 #include "actor/trace/track.h"
 #include "google/protobuf/util/json_util.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oneflow_core/queues.h"
+
 namespace oneflow {
 namespace {
 
@@ -60,7 +62,7 @@ absl::Status CheckPorts(const google::protobuf::RepeatedPtrField<pb::Port>& port
 }
 
 absl::Status CheckActor(const pb::Actor& actor, int index, const pb::Plan& plan, int num_ranks) {
-  if (!pb::Queue_IsValid(actor.queue())) {
+  if (!IsQueue(actor.queue())) {
     return Wrong("actor ", index, " '", actor.name(), "' is on queue ", static_cast<int>(actor.queue()));
   }
   if (!pb::Section_IsValid(actor.section()) || actor.chunk() < 0) {

@@ -1,8 +1,6 @@
 // Where an act is drawn: every queue of every rank is a track.
 #pragma once
 
-#include "actor/queues.h"
-
 namespace oneflow {
 
 // The queue that an actor is on.

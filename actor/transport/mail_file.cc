@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/transport/message_bus.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -56,8 +57,8 @@ bool IsInside(int64_t offset, int64_t num_bytes, int64_t size) {
 absl::Status CheckRing(const pb::MailRing& ring, int64_t size) {
   const bool inside = IsInside(ring.offset(), RingMemory::NumBytes(ring.capacity()), size) &&
                       IsInside(ring.bell(), sizeof(Doorbell::Word), size);
-  if (inside && ring.capacity() > 0 && ring.rank() >= 0 && ring.rank() < INT32_MAX / kQueuesOfRank &&
-      pb::Queue_IsValid(ring.queue()))
+  if (inside && ring.capacity() > 0 && ring.rank() >= 0 && ring.rank() < INT32_MAX / kNumQueues &&
+      IsQueue(ring.queue()))
     return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a ring of ", ring.capacity(), " messages to queue ", ring.queue(),
                                                  " of rank ", ring.rank(), " at ", ring.offset(), ", its bell at ",

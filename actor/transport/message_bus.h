@@ -7,7 +7,6 @@
 
 #include "absl/types/span.h"
 #include "actor/message.h"
-#include "actor/queues.h"
 
 namespace oneflow {
 

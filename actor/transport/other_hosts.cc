@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor/transport/peer_network.h"
 #include "actor/transport/process_bus.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 

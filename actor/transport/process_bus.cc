@@ -1,12 +1,13 @@
 #include "actor/transport/process_bus.h"
 
 #include "absl/container/inlined_vector.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 
 ProcessBus::ProcessBus(RouteContext context, std::vector<int> process_of_rank, const std::vector<bool>& is_far,
                        std::map<int, std::unique_ptr<PeerMailFile>> files)
-    : context_(std::move(context)), files_(std::move(files)), sinks_(process_of_rank.size() * kQueuesOfRank, nullptr) {
+    : context_(std::move(context)), files_(std::move(files)), sinks_(process_of_rank.size() * kNumQueues, nullptr) {
   std::map<std::pair<const RouteKind*, int>, Route*> of_process;
   for (int address = 0; address < static_cast<int>(sinks_.size()); ++address) {
     const int process = process_of_rank[RankAt(address)];

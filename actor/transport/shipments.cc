@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "oneflow_core/zones.h"
+
 namespace oneflow {
 namespace {
 

@@ -49,7 +49,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   std::vector<const Graph*> graphs;
   for (const BoxedGraph& boxed : program) graphs.push_back(&boxed.graph);
   const RankClasses classes(graphs, options.NumRanks());
-  OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables(graphs, classes, boxings));
+  OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables(graphs, ops, classes, boxings));
 
   pb::PlanSet set;
   set.set_version(kPlanVersion);

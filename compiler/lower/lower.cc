@@ -8,13 +8,13 @@
 #include "compiler/plan/actor_parts.h"
 #include "compiler/plan/owners.h"
 #include "compiler/plan/sections.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
 
 using Place = PhysicalOperand::Place;
 
-pb::Zone Lower(Zone zone) { return static_cast<pb::Zone>(zone); }
 pb::ClassOperand::Place Lower(Place place) { return static_cast<pb::ClassOperand::Place>(place); }
 
 void LowerOffsets(const std::vector<int64_t>& offsets, google::protobuf::RepeatedPtrField<pb::ClassOffset>* out) {
@@ -91,7 +91,7 @@ class Lowering {
     for (const PhysicalOrder& order : plan_.orders) {
       pb::ClassOrder& to = *out.add_orders();
       to.set_class_(order.rank_class);
-      to.set_queue(static_cast<pb::Queue>(order.queue));
+      to.set_queue(order.queue);
       CopyInts(order.actors, to.mutable_actors());
     }
     OF_RETURN_IF_ERROR(actor_ids_.Check("actors"));
@@ -109,10 +109,11 @@ class Lowering {
   }
 
   static void LowerMemory(const ClassMemory& memory, pb::ClassMemory& out) {
-    out.set_private_bytes(memory.bytes[0]);
-    out.set_shared_bytes(memory.bytes[1]);
-    out.set_private_bound(memory.bound[0]);
-    out.set_shared_bound(memory.bound[1]);
+    for (int zone = 0; zone < kNumZones; ++zone) {
+      pb::RegionBytes& region = *out.add_zones();
+      region.set_bytes(memory.bytes[zone]);
+      region.set_bound(memory.bound[zone]);
+    }
     for (int use = 0; use < kNumMemoryUses; ++use) {
       pb::MemoryUse& to = *out.add_at_peak();
       to.set_what(Name(static_cast<MemoryUse>(use)));
@@ -132,7 +133,7 @@ class Lowering {
     out.set_name(actor.name);
     out.set_acts_per_step(actor.acts_per_step);
     out.set_priority(actor.priority);
-    out.set_queue(static_cast<pb::Queue>(actor.queue));  // the numbers are the same on the wire
+    out.set_queue(actor.queue);
     if (actor.chain >= 0) {
       const Chain& chain = in_.chains.chains[actor.chain];
       out.set_section(SectionOf(chain));
@@ -171,7 +172,7 @@ class Lowering {
     out.set_grid(tables_.Grid(reg.placement));
     out.set_slots(reg.slots);
     out.set_initially_filled(reg.initially_filled);
-    out.set_zone(oneflow::Lower(reg.zone));
+    out.set_zone(reg.zone);
     out.set_slot_bytes(reg.slot_bytes);
     out.set_slot_stride(reg.slot_stride);
     out.set_variable(reg.variable);
@@ -302,10 +303,11 @@ void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& 
     }
     pb::RankClass& to = *set.add_classes();
     CopyInts(classes.ranks(c), to.mutable_ranks());
-    to.set_private_bytes(size[0]);
-    to.set_shared_bytes(size[1]);
-    to.set_private_variable_bytes(variables.num_bytes[c][0]);
-    to.set_shared_variable_bytes(variables.num_bytes[c][1]);
+    for (int zone = 0; zone < kNumZones; ++zone) {
+      pb::ZoneBytes& bytes = *to.add_zones();
+      bytes.set_bytes(size[zone]);
+      bytes.set_variable_bytes(variables.num_bytes[c][zone]);
+    }
     to.set_host_bytes(host_bytes);
   }
 }
@@ -328,7 +330,7 @@ void LowerVariables(const VariableTable& variables, PlanTables& tables, pb::Plan
     out.set_tensor(tables.Tensor(variable.type, variable.dist));
     out.set_init(variable.init);
     out.set_trainable(variable.trainable);
-    out.set_zone(Lower(variable.zone));
+    out.set_zone(variable.zone);
     LowerOffsets(variable.offsets, out.mutable_offsets());
   }
 }

@@ -8,6 +8,7 @@
 #include "compiler/lower/plan_places.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/wait_graph.h"
+#include "oneflow_core/queues.h"
 #include "sbp/boxing.h"
 
 namespace oneflow {
@@ -123,7 +124,7 @@ class PlanChecker {
         return NotProved(where, ": ", actor.acts_per_step(), " acts per step; the plan has ", plan_.micro_batches(),
                          " micro-batches");
       }
-      if (!pb::Queue_IsValid(actor.queue())) return NotProved(where, ": queue ", actor.queue(), " is unknown");
+      if (!IsQueue(actor.queue())) return NotProved(where, ": queue ", actor.queue(), " is unknown");
       if (!pb::Section_IsValid(actor.section()) || actor.chunk() < 0)
         return NotProved(where, ": section ", actor.section(), " of chunk ", actor.chunk(), " is unknown");
     }
@@ -221,7 +222,7 @@ class PlanChecker {
     std::vector<std::set<int>> ordered(set_.classes_size());
     for (const pb::ClassOrder& order : plan_.orders()) {
       const std::string where = absl::StrCat("order of class ", order.class_(), ", queue ", order.queue());
-      if (!pb::Queue_IsValid(order.queue())) return NotProved(where, ": there is no such queue");
+      if (!IsQueue(order.queue())) return NotProved(where, ": there is no such queue");
       if (!queues.emplace(order.class_(), order.queue()).second) return NotProved(where, ": there are two");
       for (const int a : order.actors()) {
         const pb::ClassActor& actor = plan_.actors(a);

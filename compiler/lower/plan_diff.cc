@@ -11,6 +11,8 @@
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/plan_text.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -128,7 +130,9 @@ class Side {
   Facts Variables() const {
     Facts facts;
     for (const pb::ClassVariable& variable : set_->variables()) {
-      facts[variable.name()] = absl::StrCat(Layout(variable.tensor()), variable.zone() == pb::SHARED ? ", shared" : "");
+      facts[variable.name()] =
+          absl::StrCat(Layout(variable.tensor()),
+                       variable.zone() == kPrivateZone ? "" : absl::StrCat(", ", ZoneName(variable.zone())));
     }
     return facts;
   }
@@ -181,8 +185,9 @@ class Side {
   static std::map<std::string, int64_t> Memory(const pb::ClassMemory& memory) {
     std::map<std::string, int64_t> bytes;
     for (const pb::MemoryUse& use : memory.at_peak()) bytes[use.what()] += use.bytes();
-    bytes["plan's region, private"] = memory.private_bytes();
-    bytes["plan's region, shared"] = memory.shared_bytes();
+    for (const ZoneKind& kind : kZones) {
+      bytes[absl::StrCat("plan's region, ", kind.name)] = BytesOfZone(memory, kind.zone);
+    }
     return bytes;
   }
 
@@ -201,7 +206,7 @@ class Side {
 int FullestClass(const pb::ClassPlan& plan) {
   int fullest = 0;
   for (int c = 1; c < plan.memory_size(); ++c) {
-    const auto bytes = [&](int of) { return plan.memory(of).private_bytes() + plan.memory(of).shared_bytes(); };
+    const auto bytes = [&](int of) { return BytesOfZones(plan.memory(of)); };
     if (bytes(c) > bytes(fullest)) fullest = c;
   }
   return fullest;
@@ -244,9 +249,9 @@ absl::StatusOr<std::string> DiffPlans(const Side& a, const pb::ClassPlan& plan, 
   OF_ASSIGN_OR_RETURN(const Facts boxed_other, b.Boxings(other));
   boxings.Compare(boxed, boxed_other);
   text += boxings.Text("boxings", "  ");
-  for (int queue = pb::Queue_MIN; queue <= pb::Queue_MAX; ++queue) {
-    text += Changed(absl::StrCat("  actors of ", absl::AsciiStrToLower(pb::Queue_Name(static_cast<pb::Queue>(queue)))),
-                    Side::Actors(plan, queue), Side::Actors(other, queue));
+  for (const QueueKind& kind : kQueues) {
+    text += Changed(absl::StrCat("  actors of ", kind.name), Side::Actors(plan, kind.queue),
+                    Side::Actors(other, kind.queue));
   }
   slots.Compare(Side::Slots(plan), Side::Slots(other));
   text += slots.Text("registers", "  ");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/lower/plan_reader.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -18,14 +19,12 @@ std::string Size(int64_t bytes) {
   return absl::StrFormat("%.1f GB", bytes / 1e9);
 }
 
-int64_t BytesOf(const pb::RankClass& of) { return of.private_bytes() + of.shared_bytes(); }
-
 // The plan that determines the size of the class' memory.
 const pb::ClassMemory* LargestPlan(const pb::PlanSet& set, int rank_class) {
   const pb::ClassMemory* largest = nullptr;
   for (const pb::ClassPlan& plan : set.plans()) {
     const pb::ClassMemory& memory = plan.memory(rank_class);
-    if (largest == nullptr || memory.private_bytes() > largest->private_bytes()) largest = &memory;
+    if (largest == nullptr || BytesOfZone(memory, kWorkZone) > BytesOfZone(*largest, kWorkZone)) largest = &memory;
   }
   return largest;
 }
@@ -80,7 +79,7 @@ absl::Status CheckDeviceMemory(const pb::PlanSet& set, const Topology& topology)
   int64_t on_host = 0;  // of the ranks of one host so far
   for (int rank = 0; rank < topology.num_ranks(); ++rank) {
     const int rank_class = class_of_rank[rank];
-    const int64_t needed = BytesOf(set.classes(rank_class)), libraries = set.classes(rank_class).library_bytes();
+    const int64_t needed = BytesOfZones(set.classes(rank_class)), libraries = set.classes(rank_class).library_bytes();
     const HostGroup& host = topology.GroupOf(rank);
     const int64_t there = host.device.memory_bytes;
     if (there > 0 && needed > there - libraries) {
@@ -103,7 +102,7 @@ absl::Status CheckDeviceMemory(const pb::PlanSet& set, const Topology& topology)
 
 std::map<std::string, int64_t> MemoryAtPeak(const pb::PlanSet& set, int rank_class) {
   std::map<std::string, int64_t> memory;
-  int64_t unused = BytesOf(set.classes(rank_class));
+  int64_t unused = BytesOfZones(set.classes(rank_class));
   const pb::ClassMemory* const largest = LargestPlan(set, rank_class);
   for (int i = 0; largest != nullptr && i < largest->at_peak_size(); ++i) {
     memory[largest->at_peak(i).what()] += largest->at_peak(i).bytes();
@@ -118,7 +117,7 @@ std::string PlanMemoryText(const pb::PlanSet& set) {
   for (int c = 0; c < set.classes_size(); ++c) {
     const pb::RankClass& of = set.classes(c);
     absl::StrAppend(&out, "class ", c, ", ", of.ranks_size(), of.ranks_size() == 1 ? " rank" : " ranks", " from rank ",
-                    of.ranks(0), ": ", Size(BytesOf(of)), " (", BytesOf(of), " bytes)",
+                    of.ranks(0), ": ", Size(BytesOfZones(of)), " (", BytesOfZones(of), " bytes)",
                     of.library_bytes() > 0 ? absl::StrCat(", libraries about ", Size(of.library_bytes())) : "",
                     of.host_bytes() > 0 ? absl::StrCat(", and ", Size(of.host_bytes()), " of its host") : "", "\n");
     bool first = true;
@@ -129,8 +128,7 @@ std::string PlanMemoryText(const pb::PlanSet& set) {
         for (const pb::MemoryUse& use : memory.at_peak()) absl::StrAppendFormat(&out, " %12s", use.what());
         absl::StrAppendFormat(&out, " %12s %12s\n", "unused", "all");
       }
-      const int64_t all =
-          memory.private_bytes() + memory.shared_bytes() + of.private_variable_bytes() + of.shared_variable_bytes();
+      const int64_t all = BytesOfZones(memory) + VariableBytesOfZones(of);
       int64_t used = 0;
       absl::StrAppendFormat(&out, "  %-12s", plan.name());
       for (const pb::MemoryUse& use : memory.at_peak()) {

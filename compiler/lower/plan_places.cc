@@ -8,6 +8,7 @@
 
 #include "compiler/lower/program_instructions.h"
 #include "compiler/plan/variables.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -59,18 +60,15 @@ class Places {
   }
 
  private:
-  static int64_t VariableBytes(const pb::RankClass& of, pb::Zone zone) {
-    return zone == pb::PRIVATE ? of.private_variable_bytes() : of.shared_variable_bytes();
-  }
-
   static absl::Status CheckClass(const pb::RankClass& of) {
-    OF_RETURN_IF_ERROR(CheckFits("private zone", 0, of.private_bytes(), kMostBytes));
-    OF_RETURN_IF_ERROR(CheckFits("shared zone", 0, of.shared_bytes(), kMostBytes));
-    OF_RETURN_IF_ERROR(CheckFits("variables of the private zone", 0, of.private_variable_bytes(), of.private_bytes()));
-    OF_RETURN_IF_ERROR(CheckFits("variables of the shared zone", 0, of.shared_variable_bytes(), of.shared_bytes()));
-    OF_RETURN_IF_ERROR(
-        CheckAligned("the region behind the variables of the private zone", of.private_variable_bytes()));
-    OF_RETURN_IF_ERROR(CheckAligned("the region behind the variables of the shared zone", of.shared_variable_bytes()));
+    if (of.zones_size() > kNumZones) return Misplaced(of.zones_size(), " zones; there are ", kNumZones);
+    for (int zone = 0; zone < of.zones_size(); ++zone) {
+      const std::string name = absl::StrCat(ZoneName(zone), " zone");
+      const int64_t bytes = BytesOfZone(of, zone), variables = VariableBytesOfZone(of, zone);
+      OF_RETURN_IF_ERROR(CheckFits(name, 0, bytes, kMostBytes));
+      OF_RETURN_IF_ERROR(CheckFits(absl::StrCat("variables of the ", name), 0, variables, bytes));
+      OF_RETURN_IF_ERROR(CheckAligned(absl::StrCat("the region behind the variables of the ", name), variables));
+    }
     return of.host_bytes() >= 0 ? absl::OkStatus() : Misplaced(of.host_bytes(), " bytes of the host's memory");
   }
 
@@ -80,11 +78,11 @@ class Places {
     for (int v = 0; v < set_.variables_size(); ++v) {
       const pb::ClassVariable& variable = set_.variables(v);
       const std::string where = absl::StrCat("variable '", variable.name(), "'");
-      if (!pb::Zone_IsValid(variable.zone())) return Misplaced(where, ": zone ", variable.zone(), " is unknown");
+      if (!IsZone(variable.zone())) return Misplaced(where, ": zone ", variable.zone(), " is unknown");
       const int64_t bytes = bytes_[variable.tensor()];
       for (const int c : classes_[set_.tensors(variable.tensor()).grid()]) {
         const int64_t offset = OffsetIn(variable.offsets(), c);
-        const int64_t room = VariableBytes(set_.classes(c), variable.zone());
+        const int64_t room = VariableBytesOfZone(set_.classes(c), variable.zone());
         const std::string on = absl::StrCat("on ranks of class ", c);
         OF_RETURN_IF_ERROR_AT(CheckPlace(on, offset, bytes, room), where);
         if (bytes > 0) lies.emplace_back(c, variable.zone(), offset, offset + bytes, v);
@@ -105,12 +103,11 @@ class Places {
     for (int c = 0; c < plan.memory_size(); ++c) {
       const pb::RankClass& of = set_.classes(c);
       const std::string where = absl::StrCat("memory of class ", c);
-      OF_RETURN_IF_ERROR_AT(
-          CheckFits("private region", of.private_variable_bytes(), plan.memory(c).private_bytes(), of.private_bytes()),
-          where);
-      OF_RETURN_IF_ERROR_AT(
-          CheckFits("shared region", of.shared_variable_bytes(), plan.memory(c).shared_bytes(), of.shared_bytes()),
-          where);
+      for (int zone = 0; zone < std::max(of.zones_size(), plan.memory(c).zones_size()); ++zone) {
+        OF_RETURN_IF_ERROR_AT(CheckFits(absl::StrCat(ZoneName(zone), " region"), VariableBytesOfZone(of, zone),
+                                        BytesOfZone(plan.memory(c), zone), BytesOfZone(of, zone)),
+                              where);
+      }
     }
     for (const pb::ClassRegister& reg : plan.registers()) {
       OF_RETURN_IF_ERROR_AT(CheckRegister(plan, reg), absl::StrCat("register '", reg.name(), "'"));
@@ -122,17 +119,16 @@ class Places {
   }
 
   // The region of the plan on the rank of a grid that has the least.
-  int64_t Room(const pb::ClassPlan& plan, pb::Zone zone, int grid) const {
+  int64_t Room(const pb::ClassPlan& plan, int zone, int grid) const {
     int64_t room = INT64_MAX;
     for (const int c : classes_[grid]) {
-      const pb::ClassMemory& memory = plan.memory(c);
-      room = std::min(room, zone == pb::PRIVATE ? memory.private_bytes() : memory.shared_bytes());
+      room = std::min(room, BytesOfZone(plan.memory(c), zone));
     }
     return room;
   }
 
   absl::Status CheckRegister(const pb::ClassPlan& plan, const pb::ClassRegister& reg) const {
-    if (!pb::Zone_IsValid(reg.zone())) return Misplaced("zone ", reg.zone(), " is unknown");
+    if (!IsZone(reg.zone())) return Misplaced("zone ", reg.zone(), " is unknown");
     if (reg.slots() < 1) return Misplaced(reg.slots(), " slots");
     if (reg.initially_filled() > 0 && reg.slots() > 1) {
       return Misplaced(reg.slots(),
@@ -166,8 +162,8 @@ class Places {
   }
 
   absl::Status CheckActor(const pb::ClassPlan& plan, const pb::ClassActor& actor) const {
-    const int64_t room = std::min(Room(plan, pb::PRIVATE, actor.grid()),
-                                  actor.senders() < 0 ? INT64_MAX : Room(plan, pb::PRIVATE, actor.senders()));
+    const int64_t room = std::min(Room(plan, kWorkZone, actor.grid()),
+                                  actor.senders() < 0 ? INT64_MAX : Room(plan, kWorkZone, actor.senders()));
     OF_RETURN_IF_ERROR(CheckPlace("its kept memory", actor.pinned_offset(), actor.pinned_bytes(), room));
     std::set<int> ports;
     for (const pb::Port& port : actor.inputs()) ports.insert(port.register_());
@@ -207,7 +203,7 @@ class Places {
       return CheckFits("operand in the kept memory of its actor", x.offset(), bytes, actor.pinned_bytes());
     }
     return CheckFits("operand in the workspace", x.offset(), bytes,
-                     Room(plan, pb::PRIVATE, set_.tensors(x.tensor()).grid()));
+                     Room(plan, kWorkZone, set_.tensors(x.tensor()).grid()));
   }
 
   const pb::PlanSet& set_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "oneflow_core/queues.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -63,7 +64,7 @@ class Checker {
     }
     for (const pb::ClassOrder& order : plan.orders()) {
       OF_RETURN_IF_ERROR_AT(CheckIndex("class", order.class_(), set_.classes_size()), "order");
-      OF_RETURN_IF_ERROR_AT(CheckIndex("queue", order.queue(), pb::Queue_ARRAYSIZE), "order");
+      OF_RETURN_IF_ERROR_AT(CheckIndex("queue", order.queue(), kNumQueues), "order");
       for (const int actor : order.actors()) {
         OF_RETURN_IF_ERROR_AT(CheckIndex("actor", actor, plan.actors_size()), "order");
       }

@@ -5,6 +5,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "compiler/lower/plan_reader.h"
+#include "compiler/lower/zones_text.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "sbp/boxing.h"
 
 namespace oneflow {
@@ -39,14 +42,15 @@ class Writer {
  private:
   void ShowClass(int c) {
     const pb::RankClass& of = set_.classes(c);
-    absl::StrAppend(&out_, "class ", c, " ranks ", RankList(of.ranks()), ": private ", of.private_bytes(),
-                    " bytes (variables ", of.private_variable_bytes(), "), shared ", of.shared_bytes(),
-                    " bytes (variables ", of.shared_variable_bytes(), ")\n");
+    absl::StrAppend(&out_, "class ", c, " ranks ", RankList(of.ranks()), ": ", ZonesText(of), "\n");
     for (const pb::ClassPlan& plan : set_.plans()) {
       const pb::ClassMemory& memory = plan.memory(c);
-      absl::StrAppend(&out_, "  plan '", plan.name(), "': private ", memory.private_bytes(), " (at least ",
-                      memory.private_bound(), "), shared ", memory.shared_bytes(), " (at least ", memory.shared_bound(),
-                      ") bytes\n");
+      std::vector<std::string> regions;
+      for (int zone = 0; zone < memory.zones_size(); ++zone) {
+        const pb::RegionBytes& region = memory.zones(zone);
+        regions.push_back(absl::StrCat(ZoneName(zone), " ", region.bytes(), " (at least ", region.bound(), ")"));
+      }
+      absl::StrAppend(&out_, "  plan '", plan.name(), "': ", absl::StrJoin(regions, ", "), " bytes\n");
     }
   }
 
@@ -64,8 +68,8 @@ class Writer {
   void ShowVariable(const pb::ClassVariable& variable) {
     const PlanReader::Tensor& tensor = reader_.tensor(variable.tensor());
     absl::StrAppend(&out_, "variable '", variable.name(), "' ", tensor.type.ToString(), " ", tensor.dist.ToString(),
-                    " ", variable.init(), variable.trainable() ? " trainable " : " ",
-                    variable.zone() == pb::SHARED ? "shared " : "private ", Show(variable.offsets()), "\n");
+                    " ", variable.init(), variable.trainable() ? " trainable " : " ", ZoneName(variable.zone()), " ",
+                    Show(variable.offsets()), "\n");
   }
 
   absl::Status ShowPlan(const pb::ClassPlan& plan) {
@@ -78,8 +82,8 @@ class Writer {
     for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan.actors(a), a);
     if (plan.orders_size() > 0) absl::StrAppend(&out_, "  orders\n");
     for (const pb::ClassOrder& order : plan.orders()) {
-      absl::StrAppend(&out_, "    class ", order.class_(), " ", absl::AsciiStrToLower(pb::Queue_Name(order.queue())),
-                      ": a", absl::StrJoin(order.actors(), " a"), "\n");
+      absl::StrAppend(&out_, "    class ", order.class_(), " ", QueueName(order.queue()), ": a",
+                      absl::StrJoin(order.actors(), " a"), "\n");
     }
     return absl::OkStatus();
   }
@@ -92,7 +96,7 @@ class Writer {
     if (reg.variable() >= 0) {
       absl::StrAppend(&out_, " of the variable");
     } else if (reg.slot_bytes() > 0) {
-      absl::StrAppend(&out_, reg.zone() == pb::SHARED ? " shared +" : " private +", reg.offset());
+      absl::StrAppend(&out_, " ", ZoneName(reg.zone()), " +", reg.offset());
     }
     absl::StrAppend(&out_, "\n");
   }
@@ -106,7 +110,7 @@ class Writer {
 
   void ShowActor(const pb::ClassActor& actor, int id) {
     absl::StrAppend(&out_, "    a", id, " on ", reader_.grid(actor.grid()).ToString(), " '", actor.name(),
-                    "' acts=", actor.acts_per_step(), " queue=", absl::AsciiStrToLower(pb::Queue_Name(actor.queue())),
+                    "' acts=", actor.acts_per_step(), " queue=", QueueName(actor.queue()),
                     " priority=", actor.priority(), " in: ", ShowPorts(actor.inputs()),
                     " out: ", ShowPorts(actor.outputs()), "\n");
     for (const pb::ClassInstruction& instruction : actor.instructions()) ShowInstruction(instruction);

@@ -268,10 +268,7 @@ class ProgramSpeller {
       out.set_process(reader_.topology().ProcessOf(rank));
       out.set_host(reader_.topology().HostOf(rank));
       out.set_device(reader_.device_of(rank).ToString());
-      out.set_private_bytes(of.private_bytes());
-      out.set_shared_bytes(of.shared_bytes());
-      out.set_private_variable_bytes(of.private_variable_bytes());
-      out.set_shared_variable_bytes(of.shared_variable_bytes());
+      *out.mutable_zones() = of.zones();
       out.set_library_bytes(of.library_bytes());
     }
   }

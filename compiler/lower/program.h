@@ -19,7 +19,7 @@
 namespace oneflow {
 
 // Version of the program format; the runtime refuses any other.
-inline constexpr uint32_t kProgramVersion = 9;
+inline constexpr uint32_t kProgramVersion = 10;
 
 // The program of `process`; nullopt: that of all processes together, for tests and for people. `hash` is the plan's
 // PlanHash. InvalidArgument, saying where, what and both values, if the plan is malformed or has no such process.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compiler/lower/repeated_field.h"
+#include "oneflow_core/zones.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -92,9 +93,8 @@ struct InstructionSpeller::Share {
 };
 
 // Plans lie behind the variables.
-int64_t InstructionSpeller::RegionAt(pb::Zone zone, int rank) const {
-  const pb::RankClass& of = set_.classes(reader_.class_of_rank(rank));
-  return zone == pb::PRIVATE ? of.private_variable_bytes() : of.shared_variable_bytes();
+int64_t InstructionSpeller::RegionAt(int zone, int rank) const {
+  return VariableBytesOfZone(set_.classes(reader_.class_of_rank(rank)), zone);
 }
 
 int64_t InstructionSpeller::RegisterOffset(int reg, int rank) const {
@@ -165,7 +165,7 @@ absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
     OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_outputs()));
   }
   if (instruction.scratch_bytes() > 0) {
-    to.set_scratch_offset(RegionAt(pb::PRIVATE, rank) + instruction.scratch_offset());
+    to.set_scratch_offset(RegionAt(kWorkZone, rank) + instruction.scratch_offset());
     to.set_scratch_bytes(instruction.scratch_bytes());
   }
   return absl::OkStatus();
@@ -178,7 +178,7 @@ absl::Status InstructionSpeller::SpellLandings(int actor, int rank, const Regist
   for (const FarReads::Landing& landing : *landings) {
     pb::Landing& to = *out.add_landings();
     to.set_register_(register_index(landing.reg, landing.index));
-    to.set_offset(RegionAt(pb::PRIVATE, rank) + plan_.actors(actor).pinned_offset() + landing.offset);
+    to.set_offset(RegionAt(kWorkZone, rank) + plan_.actors(actor).pinned_offset() + landing.offset);
     to.set_slot_bytes(landing.payload->num_bytes);
     to.set_slot_stride(landing.slot_stride);
     to.set_ragged_bytes(landing.payload->ragged_bytes);
@@ -356,8 +356,8 @@ void InstructionSpeller::SpellCall(const Here&, const BoxingShare& share, const 
 pb::Operand InstructionSpeller::RowOperand(const Here& here, int64_t offset, int64_t elements) const {
   pb::Operand out;
   out.set_register_(-1);
-  out.set_zone(pb::PRIVATE);
-  out.set_offset(RegionAt(pb::PRIVATE, here.rank) + offset);
+  out.set_zone(kWorkZone);
+  out.set_offset(RegionAt(kWorkZone, here.rank) + offset);
   out.set_dtype(static_cast<pb::DType>(reader_.tensor(here.instruction.outputs(0).tensor()).type.dtype));
   out.add_dims(elements);
   out.add_logical_dims(elements);
@@ -375,7 +375,7 @@ absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassO
   CopyInts(region.start, out.mutable_start());
   out.set_ragged(tensor.type.ragged + 1);
   out.set_layout(static_cast<int>(tensor.layout));
-  const auto fix = [&](pb::Zone zone, int64_t offset) {
+  const auto fix = [&](int zone, int64_t offset) {
     out.set_register_(-1);
     out.set_zone(zone);
     out.set_offset(offset);
@@ -386,9 +386,9 @@ absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassO
     case pb::ClassOperand::VARIABLE:
       return fix(set_.variables(x.index()).zone(), OffsetIn(set_.variables(x.index()).offsets(), rank_class));
     case pb::ClassOperand::WORKSPACE:
-      return fix(pb::PRIVATE, RegionAt(pb::PRIVATE, here.rank) + x.offset());
+      return fix(kWorkZone, RegionAt(kWorkZone, here.rank) + x.offset());
     case pb::ClassOperand::PINNED:
-      return fix(pb::PRIVATE, RegionAt(pb::PRIVATE, here.rank) + plan_.actors(here.actor).pinned_offset() + x.offset());
+      return fix(kWorkZone, RegionAt(kWorkZone, here.rank) + plan_.actors(here.actor).pinned_offset() + x.offset());
     default:
       break;
   }

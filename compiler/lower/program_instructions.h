@@ -42,7 +42,7 @@ class InstructionSpeller {
   // The offset of slot 0 of a register on one of its ranks.
   int64_t RegisterOffset(int reg, int rank) const;
   // Where the plan's region begins in a zone of a rank.
-  int64_t RegionAt(pb::Zone zone, int rank) const;
+  int64_t RegionAt(int zone, int rank) const;
 
  private:
   struct Here;   // what is being spelled, and for whom

@@ -7,14 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/lower/far_reads.h"
+#include "compiler/lower/zones_text.h"
 #include "oneflow_core/dtype.h"
 #include "oneflow_core/memory_layout.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
 
 DType TypeOf(pb::DType dtype) { return static_cast<DType>(dtype); }
-const char* NameOf(pb::Zone zone) { return zone == pb::SHARED ? "shared" : "private"; }
 
 template <typename Ints>
 std::string List(const Ints& values) {
@@ -72,7 +74,7 @@ std::string Show(const pb::Operand& x) {
     absl::StrAppend(&text, x.landed() ? "@landed r" : "@r", x.register_());
     if (x.offset() > 0) absl::StrAppend(&text, "+", x.offset());
   } else {
-    absl::StrAppend(&text, "@", NameOf(x.zone()), "+", x.offset());
+    absl::StrAppend(&text, "@", ZoneName(x.zone()), "+", x.offset());
   }
   return text;
 }
@@ -110,7 +112,7 @@ std::string Show(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruc
 void ShowActor(const pb::Plan& plan, int id, std::string& out) {
   const pb::Actor& actor = plan.actors(id);
   absl::StrAppend(&out, "    a", id, " rank ", actor.rank(), " '", actor.name(), "' acts=", actor.acts_per_step(),
-                  " queue=", absl::AsciiStrToLower(pb::Queue_Name(actor.queue())), " priority=", actor.priority(),
+                  " queue=", QueueName(actor.queue()), " priority=", actor.priority(),
                   " in: ", ShowPorts(actor.inputs()), " out: ", ShowPorts(actor.outputs()), "\n");
   for (const pb::Instruction& instruction : actor.instructions()) out += Show(plan, actor, instruction);
 }
@@ -121,7 +123,7 @@ void ShowRegister(const pb::Plan& plan, int id, std::string& out) {
                   reg.producer(), " -> a", absl::StrJoin(reg.consumers(), " a"), " slots=", reg.slots());
   if (reg.initially_filled() > 0) absl::StrAppend(&out, " filled=", reg.initially_filled());
   absl::StrAppend(&out, " bytes=", reg.slot_bytes());
-  if (reg.slot_bytes() > 0) absl::StrAppend(&out, " ", NameOf(reg.zone()), "+", reg.offset());
+  if (reg.slot_bytes() > 0) absl::StrAppend(&out, " ", ZoneName(reg.zone()), "+", reg.offset());
   absl::StrAppend(&out, "\n");
 }
 
@@ -140,7 +142,7 @@ void AddActs(const pb::Actor& actor, int64_t variable_bytes, Workspace& workspac
   };
   std::vector<Tensor> tensors;
   const auto visit = [&](const pb::Operand& x, int at, bool write) {
-    if (x.register_() >= 0 || x.zone() != pb::PRIVATE || x.offset() < variable_bytes) return;
+    if (x.register_() >= 0 || x.zone() != kWorkZone || x.offset() < variable_bytes) return;
     const int64_t end = x.offset() + Product(x.dims()) * static_cast<int64_t>(SizeOf(TypeOf(x.dtype())));
     workspace.end = std::max(workspace.end, end);
     const auto same = std::find_if(tensors.rbegin(), tensors.rend(), [&](const Tensor& t) {
@@ -169,20 +171,23 @@ void AddActs(const pb::Actor& actor, int64_t variable_bytes, Workspace& workspac
 void ShowRanks(const pb::Program& set, std::string& out) {
   for (int r = 0; r < set.ranks_size(); ++r) {
     const pb::Rank& rank = set.ranks(r);
-    absl::StrAppend(&out, "rank ", r, " process ", rank.process(), " ", rank.device(), ": private ",
-                    rank.private_bytes(), " bytes (variables ", rank.private_variable_bytes(), "), shared ",
-                    rank.shared_bytes(), " bytes (variables ", rank.shared_variable_bytes(), ")\n");
+    absl::StrAppend(&out, "rank ", r, " process ", rank.process(), " ", rank.device(), ": ", ZonesText(rank), "\n");
+    const int64_t variables = VariableBytesOfZone(rank, kWorkZone);
     for (const pb::Plan& plan : set.plans()) {
-      int64_t registers[2] = {0, 0};
+      std::array<int64_t, kNumZones> registers{};
       for (const pb::Register& reg : plan.registers()) {
-        if (plan.actors(reg.producer()).rank() == r) registers[reg.zone()] += RegisterBytes(reg);
+        if (plan.actors(reg.producer()).rank() == r && IsZone(reg.zone())) registers[reg.zone()] += RegisterBytes(reg);
       }
-      Workspace workspace{rank.private_variable_bytes() + registers[0], 0};
+      Workspace workspace{variables + registers[kWorkZone], 0};
       const int64_t begin = workspace.end;
       for (const pb::Actor& actor : plan.actors()) {
-        if (actor.rank() == r) AddActs(actor, rank.private_variable_bytes(), workspace);
+        if (actor.rank() == r) AddActs(actor, variables, workspace);
       }
-      absl::StrAppend(&out, "  plan '", plan.name(), "': registers private ", registers[0], ", shared ", registers[1],
+      absl::StrAppend(&out, "  plan '", plan.name(), "': registers ",
+                      absl::StrJoin(kZones, ", ",
+                                    [&](std::string* text, const ZoneKind& kind) {
+                                      absl::StrAppend(text, kind.name, " ", registers[kind.zone]);
+                                    }),
                       ", workspace ", workspace.end - begin, " (at least ", workspace.bound, ") bytes\n");
     }
   }
@@ -194,7 +199,7 @@ void ShowVariables(const pb::Program& set, std::string& out) {
                     " ", variable.init(), variable.trainable() ? " trainable" : "", ":");
     for (const pb::Shard& shard : variable.shards()) {
       absl::StrAppend(&out, " rank ", shard.rank(), List(shard.extent()), "at", List(shard.start()), "@",
-                      NameOf(shard.zone()), "+", shard.offset(), shard.owner() ? "*" : "");
+                      ZoneName(shard.zone()), "+", shard.offset(), shard.owner() ? "*" : "");
     }
     absl::StrAppend(&out, "\n");
   }
@@ -250,7 +255,7 @@ std::string ProgramText(const pb::Program& set) {
     for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan, a, out);
     if (plan.orders_size() > 0) absl::StrAppend(&out, "  orders\n");
     for (const pb::QueueOrder& order : plan.orders()) {
-      absl::StrAppend(&out, "    rank ", order.rank(), " ", absl::AsciiStrToLower(pb::Queue_Name(order.queue())), ": a",
+      absl::StrAppend(&out, "    rank ", order.rank(), " ", QueueName(order.queue()), ": a",
                       absl::StrJoin(order.actors(), " a"), "\n");
     }
   }

@@ -296,7 +296,7 @@ class PlanOutline::Outliner {
       for (const int a : from.actors()) {
         if (here_[a] < 0) continue;
         const bool calls = !out.actors[here_[a]].calls.empty();
-        if (calls || from.queue() != pb::COMMUNICATION) order.actors.push_back(a);
+        if (calls || !QueueKindOf(from.queue()).moves_between_ranks) order.actors.push_back(a);
       }
       if (!order.actors.empty()) out.orders.push_back(std::move(order));
     }

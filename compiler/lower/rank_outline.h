@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "compiler/lower/plan_boxings.h"
 #include "compiler/lower/plan_reader.h"
+#include "oneflow_core/queues.h"
 #include "oneflow_core/status.h"
 #include "proto/plan.pb.h"
 
@@ -55,7 +56,7 @@ struct OutlinedActor {
 };
 
 struct OutlinedOrder {
-  pb::Queue queue = pb::COMPUTE;
+  int queue = kComputeQueue;
   std::vector<int> actors;  // once per act of a step
 };
 

@@ -5,6 +5,7 @@
 
 #include "compiler/lower/plan_reader.h"
 #include "compiler/plan/call_order.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -115,7 +116,7 @@ absl::Status OrderPlanCalls(const pb::PlanSet& set, pb::ClassPlan& plan) {
     if (orders[c].empty()) continue;
     pb::ClassOrder& order = *plan.add_orders();
     order.set_class_(static_cast<int>(c));
-    order.set_queue(pb::COMMUNICATION);
+    order.set_queue(kCommunicationQueue);
     order.mutable_actors()->Add(orders[c].begin(), orders[c].end());
   }
   return absl::OkStatus();

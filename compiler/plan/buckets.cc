@@ -39,10 +39,10 @@ class Filling {
     FindFirstReaders();
     std::map<Way, std::vector<NodeId>> gradients, variables;
     for (const NodeId id : order_.sorted) {
-      if (!IsBoxing(graph_.node(id)) || IsBoxing(graph_.node(MakerOf(id)))) continue;
+      if (!order_.IsBoxing(id) || order_.IsBoxing(MakerOf(id))) continue;
       const Way way = {graph_.value(graph_.node(id).inputs[0]).dist->placement, *graph_.node(id).placement};
       if (result_.gradient[id]) gradients[way].push_back(id);
-      if (IsVariable(graph_.node(MakerOf(id))) && first_reader_[id] >= 0) variables[way].push_back(id);
+      if (order_.IsVariable(MakerOf(id)) && first_reader_[id] >= 0) variables[way].push_back(id);
     }
     for (auto& [way, boxings] : gradients) FillWithGradients(way, boxings);
     for (auto& [way, boxings] : variables) FillWithVariables(way, boxings);
@@ -59,13 +59,13 @@ class Filling {
     return {*graph_.node(id).placement, ActRate(graph_.node(id)), order_.leads[id], order_.section[id]};
   }
   NodeId MakerOf(NodeId boxing) const { return graph_.value(graph_.node(boxing).inputs[0]).producer; }
-  bool IsCut(const Node& node) const { return !IsBoxing(node) && !IsVariable(node) && !IsUpdate(node); }
+  bool IsCut(NodeId id) const { return !order_.IsBoxing(id) && !order_.IsVariable(id) && !IsUpdate(graph_.node(id)); }
 
   void FindGradients() {
     for (auto it = order_.sorted.rbegin(); it != order_.sorted.rend(); ++it) {
-      if (!IsBoxing(graph_.node(*it)) || order_.after[*it].empty()) continue;
-      const Node& maker = graph_.node(MakerOf(*it));
-      result_.gradient[*it] = (IsBoxing(maker) || IsBackward(maker)) &&
+      if (!order_.IsBoxing(*it) || order_.after[*it].empty()) continue;
+      const NodeId maker = MakerOf(*it);
+      result_.gradient[*it] = (order_.IsBoxing(maker) || IsBackward(graph_.node(maker))) &&
                               std::all_of(order_.after[*it].begin(), order_.after[*it].end(), [&](NodeId after) {
                                 return result_.gradient[after] || IsUpdate(graph_.node(after));
                               });
@@ -76,11 +76,9 @@ class Filling {
   void FindFirstReaders() {
     first_reader_.assign(graph_.num_nodes(), -1);
     for (auto it = order_.sorted.rbegin(); it != order_.sorted.rend(); ++it) {
-      if (!IsBoxing(graph_.node(*it))) continue;
+      if (!order_.IsBoxing(*it)) continue;
       for (const NodeId after : order_.after[*it]) {
-        const NodeId reader = IsBoxing(graph_.node(after)) ? first_reader_[after]
-                              : IsCut(graph_.node(after))  ? after
-                                                           : -1;
+        const NodeId reader = order_.IsBoxing(after) ? first_reader_[after] : IsCut(after) ? after : -1;
         NodeId& first = first_reader_[*it];
         if (reader >= 0 && (first < 0 || order_.position[reader] < order_.position[first])) first = reader;
       }
@@ -128,7 +126,7 @@ class Filling {
 
   void FollowWays() {
     for (const NodeId id : order_.sorted) {
-      if (!IsBoxing(graph_.node(id)) || result_.bucket[id] >= 0) continue;
+      if (!order_.IsBoxing(id) || result_.bucket[id] >= 0) continue;
       result_.bucket[id] = result_.bucket[MakerOf(id)];
       result_.depth[id] = result_.bucket[id] < 0 ? -1 : result_.depth[MakerOf(id)] + 1;
     }
@@ -143,7 +141,7 @@ class Filling {
     };
     std::map<Work, State> states;
     for (const NodeId id : order_.sorted) {
-      if (!IsCut(graph_.node(id))) continue;
+      if (!IsCut(id)) continue;
       const auto cuts = cuts_.find(WorkOf(id));
       if (cuts == cuts_.end()) continue;
       State& state = states.try_emplace(cuts->first, State{cuts->second.begin()}).first->second;

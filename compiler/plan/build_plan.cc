@@ -11,7 +11,9 @@
 #include "compiler/plan/enough_slots.h"
 #include "compiler/plan/given_slots.h"
 #include "compiler/plan/orders.h"
+#include "oneflow_core/queues.h"
 #include "oneflow_core/ragged.h"
+#include "oneflow_core/zones.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -171,7 +173,7 @@ void PlanBuilder::AddToRegister(int producer, bool per_step, const std::vector<i
   const auto [it, inserted] = data_registers_.emplace(Key{producer, per_step, consumers}, 0);
   if (inserted) it->second = AddRegister(producer, per_step, consumers, NameOf(value));
   PhysicalRegister& reg = plan_.registers[it->second];
-  if (SharedAmongProcesses(value)) reg.zone = Zone::kShared;
+  if (SharedAmongProcesses(value)) reg.zone = kSharedZone;
   if (reg.first_value < 0) reg.first_value = value;
   location_[value] = {it->second, reg.slot_stride};
   reg.slot_bytes = reg.slot_stride + NumBytes(value);
@@ -222,7 +224,7 @@ int PlanBuilder::Publisher(const Placement& placement) {
     actor.placement = placement;
     actor.name = "variables";
     actor.priority = PublisherPriority(chains_);
-    actor.queue = Queue::kCommunication;
+    actor.queue = kCommunicationQueue;
     plan_.actors.push_back(std::move(actor));
   }
   return it->second;

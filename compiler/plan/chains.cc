@@ -22,7 +22,7 @@ struct Order : Precedence {
 // the acts of the step are.
 bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
   const Node &a = graph.node(first), &b = graph.node(second);
-  return !IsBoxing(a) && !IsBoxing(b) && !SumsMicroBatches(a) && ActRate(a) == ActRate(b) &&
+  return !order.IsBoxing(first) && !order.IsBoxing(second) && !SumsMicroBatches(a) && ActRate(a) == ActRate(b) &&
          a.placement == b.placement && order.leads[first] == order.leads[second] &&
          order.queue[first] == order.queue[second] && order.section[first] == order.section[second] &&
          order.buckets.segment[first] == order.buckets.segment[second];
@@ -56,13 +56,13 @@ std::vector<int> FindLevels(const Graph& graph, const Order& order) {
   std::vector<bool> early(graph.num_nodes(), false);  // may go down to its first reader
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
-    early[id] = !IsBoxing(node) && !IsVariable(node) && (node.inputs.empty() || !IsForward(node));
+    early[id] = !order.IsBoxing(id) && !order.IsVariable(id) && (node.inputs.empty() || !IsForward(node));
     for (NodeId before : order.before[id]) {
       early[id] = early[id] && (early[before] || IsForward(graph.node(before)));
     }
   }
   // Nodes that only hand values out come whenever the value is there.
-  const auto hands_out = [&](NodeId id) { return order.queue[id] == Queue::kHost && order.after[id].empty(); };
+  const auto hands_out = [&](NodeId id) { return !QueueKindOf(order.queue[id]).launches && order.after[id].empty(); };
   for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
     constexpr int kNever = 1 << 30;
     int latest = kNever;
@@ -86,9 +86,9 @@ StepPart PartOf(const Graph& graph, const std::vector<NodeId>& nodes) {
 }
 
 std::string NameOf(const Graph& graph, const Chain& chain) {
-  const std::string what = chain.kind == Chain::Kind::kBoxing ? "boxing"
-                           : chain.queue == Queue::kHost      ? "host"
-                                                              : Name(chain.part);
+  const std::string what = chain.kind == Chain::Kind::kBoxing   ? "boxing"
+                           : !QueueKindOf(chain.queue).launches ? QueueName(chain.queue)
+                                                                : Name(chain.part);
   const size_t others = chain.nodes.size() - 1;
   return absl::StrCat(what, ".", chain.level, " ", graph.node(chain.nodes[0]).name,
                       others > 0 ? absl::StrCat(" (+", others, ")") : "");
@@ -135,10 +135,10 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
-    if (IsVariable(node)) continue;
-    if (IsBoxing(node)) {
+    if (order.IsVariable(id)) continue;
+    if (order.IsBoxing(id)) {
       const Placement& from = graph.value(node.inputs[0]).dist->placement;
-      groups[{level[id], Queue::kCommunication, node.rate, order.leads[id], static_cast<int>(PartOf(node.role)),
+      groups[{level[id], kCommunicationQueue, node.rate, order.leads[id], static_cast<int>(PartOf(node.role)),
               order.buckets.bucket[id], order.buckets.depth[id], from, *node.placement}]
           .push_back(id);
     } else {
@@ -151,7 +151,7 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
     Chain chain;
     chain.level = std::get<0>(key);
     chain.queue = std::get<1>(key);
-    chain.kind = chain.queue == Queue::kCommunication ? Chain::Kind::kBoxing : Chain::Kind::kCompute;
+    chain.kind = chain.queue == kCommunicationQueue ? Chain::Kind::kBoxing : Chain::Kind::kCompute;
     chain.rate = std::get<2>(key);
     chain.source = std::get<7>(key);
     chain.placement = std::get<8>(key);
@@ -197,11 +197,11 @@ absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops
   GroupNodes(graph, order, result);
   OrderNodes(graph, order, result);
   OF_RETURN_IF_ERROR(CheckOneMutator(graph, result));
-  OF_RETURN_IF_ERROR(VerifyChains(graph, result));
+  OF_RETURN_IF_ERROR(VerifyChains(graph, ops, result));
   return result;
 }
 
-absl::Status VerifyChains(const Graph& graph, const ChainGraph& chains) {
+absl::Status VerifyChains(const Graph& graph, const OpRegistry& ops, const ChainGraph& chains) {
   std::vector<int> place(graph.num_nodes(), 0);  // position within the chain
   for (const Chain& chain : chains.chains) {
     for (size_t i = 0; i < chain.nodes.size(); ++i) place[chain.nodes[i]] = static_cast<int>(i);
@@ -220,7 +220,7 @@ absl::Status VerifyChains(const Graph& graph, const ChainGraph& chains) {
   for (ValueId value = 0; value < graph.num_values(); ++value) {
     const NodeId producer = graph.value(value).producer;
     for (NodeId reader : consumers[value]) {
-      if (!IsVariable(graph.node(producer))) {
+      if (!ops.Is(graph.node(producer).op, OpKind::kVariable)) {
         OF_RETURN_IF_ERROR(check(producer, reader));
       } else if (!chains.Mutates(reader, value)) {
         for (NodeId mutator : consumers[value]) {

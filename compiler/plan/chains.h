@@ -27,6 +27,7 @@
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
+#include "oneflow_core/queues.h"
 #include "sbp/topology.h"
 
 namespace oneflow {
@@ -35,7 +36,7 @@ struct Chain {
   enum class Kind : uint8_t { kCompute, kBoxing };
 
   Kind kind = Kind::kCompute;
-  Queue queue = Queue::kCompute;
+  Queue queue = kComputeQueue;
   Rate rate = Rate::kStep;
   // kBackward if any node is backward, else kForward if any is forward.
   StepPart part = StepPart::kUpdate;
@@ -66,6 +67,6 @@ absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops
 
 // Checks from scratch that edges between chains ascend, that nodes in a chain follow their inputs and the nodes that
 // they come after, and that mutations follow all reads. Internal, naming both nodes, if not.
-absl::Status VerifyChains(const Graph& graph, const ChainGraph& chains);
+absl::Status VerifyChains(const Graph& graph, const OpRegistry& ops, const ChainGraph& chains);
 
 }  // namespace oneflow

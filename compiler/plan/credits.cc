@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "oneflow_core/queues.h"
+
 namespace oneflow {
 namespace {
 
@@ -12,12 +14,12 @@ int NumLevels(const ChainGraph& chains) { return chains.chains.empty() ? 1 : cha
 // other ranks may arrive meanwhile.
 int CreditsInSchedule(const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors,
                       const InSchedule& schedule) {
-  const int received = actors[reg.producer].queue == Queue::kCommunication ? 1 : 0;
+  const int received = QueueKindOf(actors[reg.producer].queue).moves_between_ranks ? 1 : 0;
   int credits = 1;
   if (schedule.acts.empty()) return credits;
   for (const int last : reg.consumers) {
     credits = std::max(credits, schedule.acts.MostAhead(reg.producer, last));
-    if (actors[reg.producer].queue == Queue::kCompute) continue;
+    if (QueueKindOf(actors[reg.producer].queue).is_main) continue;
     for (const int first : schedule.readers) {
       if (first != last) credits = std::max(credits, schedule.acts.MostAhead(first, last) + received);
     }
@@ -31,9 +33,9 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
                const InSchedule& schedule) {
   const PhysicalActor& producer = actors[reg.producer];
   // Reading runs ahead of computing, and computing does not wait for fetching.
-  const bool ahead =
-      producer.queue == Queue::kHost ||
-      std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](int id) { return actors[id].queue == Queue::kHost; });
+  const auto on_host = [](const PhysicalActor& actor) { return !QueueKindOf(actor.queue).launches; };
+  const bool ahead = on_host(producer) || std::any_of(reg.consumers.begin(), reg.consumers.end(),
+                                                      [&](int id) { return on_host(actors[id]); });
   if (reg.per_step || producer.chain < 0) return ahead ? 2 : 1;
   const auto stage_of = [&](const PhysicalActor& actor) { return input.mesh.StageOf(actor.placement.ranks()[0]); };
   const int stages = input.mesh.num_stages();
@@ -55,7 +57,7 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
 }
 
 int PriorityOf(const ChainGraph& chains, const Chain& chain) {
-  if (chain.queue == Queue::kHost) return chain.level;
+  if (!QueueKindOf(chain.queue).launches) return chain.level;
   int urgency = 0;
   if (chain.kind == Chain::Kind::kBoxing) {
     urgency = chain.gradients ? 0 : 3;

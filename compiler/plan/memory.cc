@@ -5,6 +5,8 @@
 
 #include "compiler/plan/lifetimes.h"
 #include "compiler/plan/packing.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -198,7 +200,7 @@ class Assignment {
       claim.num_bytes = life.num_bytes;
       const std::vector<Ticks> when = lifetimes_.OfInstructions(id, life.first, life.last);
       claim.when.assign(when.begin(), when.end());
-      if (actor.queue == Queue::kCompute) {  // acts of all other queues may run beside those of any queue
+      if (QueueKindOf(actor.queue).is_main) {  // acts of all other queues may run beside those of any queue
         claim.actor = id;
         claim.first = life.first;
         claim.last = life.last;

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "compiler/plan/lifetimes.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 namespace {
@@ -154,7 +156,7 @@ class Checker {
   }
 
   static std::string NameOfZone(size_t rank_class, int zone) {
-    return absl::StrCat("class ", rank_class, ", ", Name(static_cast<Zone>(zone)), " zone");
+    return absl::StrCat("class ", rank_class, ", ", ZoneName(zone), " zone");
   }
 
   absl::Status CheckRegions() const {
@@ -220,7 +222,7 @@ class Checker {
     }
     for (const auto& [what, life] : lives) {
       for (const Ticks& when : lifetimes.OfInstructions(id, life.first, life.last)) {
-        regions[when.rank_class][0].push_back({life.at, when, actor.queue == Queue::kCompute});
+        regions[when.rank_class][0].push_back({life.at, when, QueueKindOf(actor.queue).is_main});
       }
     }
   }

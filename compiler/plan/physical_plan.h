@@ -20,6 +20,8 @@
 #include "compiler/plan_mesh.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "sbp/topology.h"
 
 namespace oneflow {
@@ -69,7 +71,7 @@ struct PhysicalActor {
   std::string name;
   int acts_per_step = 1;
   int priority = 0;
-  Queue queue = Queue::kCompute;
+  Queue queue = kComputeQueue;
   std::vector<PhysicalPort> inputs;
   std::vector<PhysicalPort> outputs;
   std::vector<PhysicalInstruction> instructions;
@@ -94,7 +96,7 @@ struct PhysicalRegister {
   bool per_step = true;        // filled once per step, else once per micro-batch
   int slots = 1;
   int initially_filled = 0;
-  Zone zone = Zone::kPrivate;
+  Zone zone = kPrivateZone;
   int64_t slot_bytes = 0;
   int64_t slot_stride = 0;
   ValueId first_value = -1;  // the value in its slots at the beginning; -1: none
@@ -107,7 +109,7 @@ struct PhysicalRegister {
 // Acts of one step on a queue of a class' ranks that begin in this order: actors, once per act.
 struct PhysicalOrder {
   int rank_class = 0;
-  Queue queue = Queue::kCompute;
+  Queue queue = kComputeQueue;
   std::vector<int> actors;
 };
 

@@ -9,10 +9,9 @@
 namespace oneflow {
 namespace {
 
-Queue QueueOf(const Node& node, const OpRegistry& ops) {
-  if (IsBoxing(node)) return Queue::kCommunication;
-  const OpKind kind = ops.KindOf(node.op);
-  return kind == OpKind::kData || kind == OpKind::kFetch ? Queue::kHost : Queue::kCompute;
+Queue QueueOf(OpKind kind) {
+  if (kind == OpKind::kBoxing) return kCommunicationQueue;
+  return kind == OpKind::kData || kind == OpKind::kFetch ? kHostQueue : kComputeQueue;
 }
 
 // Edges of data and of order; behind all readers of a variable its mutations, one after the other.
@@ -20,7 +19,7 @@ void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result
   const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
   for (ValueId value = 0; value < graph.num_values(); ++value) {
     const NodeId producer = graph.value(value).producer;
-    if (!IsVariable(graph.node(producer))) {
+    if (!result.IsVariable(producer)) {
       for (NodeId reader : consumers[value]) result.Add(producer, reader);
       continue;
     }
@@ -50,7 +49,7 @@ std::vector<bool> SendersOfGradients(const Graph& graph, const Precedence& order
     return !order.after[id].empty() && std::all_of(order.after[id].begin(), order.after[id].end(), holds);
   };
   for (NodeId id = n - 1; id >= 0; --id) {
-    goes_to_update[id] = IsBoxing(graph.node(id)) && all_after(id, [&](NodeId after) {
+    goes_to_update[id] = order.IsBoxing(id) && all_after(id, [&](NodeId after) {
                            return goes_to_update[after] || IsUpdate(graph.node(after));
                          });
   }
@@ -58,7 +57,7 @@ std::vector<bool> SendersOfGradients(const Graph& graph, const Precedence& order
   for (NodeId id = 0; id < n; ++id) {
     const Node& node = graph.node(id);
     sends[id] =
-        IsBackward(node) && !IsBoxing(node) && all_after(id, [&](NodeId after) { return goes_to_update[after]; });
+        IsBackward(node) && !order.IsBoxing(id) && all_after(id, [&](NodeId after) { return goes_to_update[after]; });
   }
   return sends;
 }
@@ -96,9 +95,6 @@ void FindLeaders(const Graph& graph, Precedence& result) {
 
 }  // namespace
 
-bool IsVariable(const Node& node) { return node.op == "variable"; }
-bool IsBoxing(const Node& node) { return node.op == "boxing"; }
-
 Rate ActRate(const Node& node) {
   return SumsMicroBatches(node) && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
 }
@@ -107,7 +103,7 @@ absl::StatusOr<Mutations> FindMutations(const Graph& graph, const OpRegistry& op
   Mutations mutated(graph.num_nodes());
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (IsBoxing(node)) continue;
+    if (ops.Is(node.op, OpKind::kBoxing)) continue;
     OF_ASSIGN_OR_RETURN_AT(const OpDef* op, ops.Get(node.op), Where(node));
     for (int input : op->mutates) mutated[id].push_back(node.inputs[input]);
   }
@@ -122,7 +118,10 @@ absl::StatusOr<Precedence> FindPrecedence(const Graph& graph, const OpRegistry& 
   result.position.assign(n, -1);
   result.leads.assign(n, false);
   result.section.assign(n, 0);
-  for (NodeId id = 0; id < n; ++id) result.queue.push_back(QueueOf(graph.node(id), ops));
+  for (NodeId id = 0; id < n; ++id) {
+    result.kind.push_back(ops.KindOf(graph.node(id).op));
+    result.queue.push_back(QueueOf(result.kind.back()));
+  }
   AddEdges(graph, mutations, result);
   if (!Sort(SendersOfGradients(graph, result), result)) {
     const auto first = std::find(result.position.begin(), result.position.end(), -1);

@@ -6,13 +6,10 @@
 
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
+#include "oneflow_core/queues.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
-
-// The serial resource of a device that executes an actor (proto/program.proto: Queue). Acts on different queues happen
-// at the same time, as far as waits allow.
-enum class Queue : uint8_t { kCompute, kCommunication, kHost };
 
 // Reasons of order between nodes: data, what a node says that it comes after, and "mutate after all reads".
 struct Precedence {
@@ -24,17 +21,18 @@ struct Precedence {
   // It acts once per step and micro-batches wait for it. It may not share a chain with nodes that wait for
   // micro-batches.
   std::vector<bool> leads;
+  std::vector<OpKind> kind;  // of each node
   std::vector<Queue> queue;  // of each node
   std::vector<int> section;  // of each node: its actions in a schedule (sections.h), 0: none
+
+  bool IsVariable(NodeId node) const { return kind[node] == OpKind::kVariable; }
+  bool IsBoxing(NodeId node) const { return kind[node] == OpKind::kBoxing; }
 
   void Add(NodeId first, NodeId second) {
     after[first].push_back(second);
     before[second].push_back(first);
   }
 };
-
-bool IsVariable(const Node& node);
-bool IsBoxing(const Node& node);
 
 // How often a node acts: `accumulate` acts per micro-batch; only its output is slower.
 Rate ActRate(const Node& node);

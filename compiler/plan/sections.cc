@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oneflow_core/queues.h"
+
 namespace oneflow {
 namespace {
 
@@ -39,7 +41,8 @@ std::vector<int> FindSections(const Graph& graph, const Precedence& order, const
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     const bool every = micro_batches == 1 || ActRate(node) == Rate::kMicroBatch;
-    if (order.queue[id] != Queue::kCompute || IsVariable(node) || IsUpdate(node) || !every || node.chunk < 0) continue;
+    if (!QueueKindOf(order.queue[id]).is_main || order.IsVariable(id) || IsUpdate(node) || !every || node.chunk < 0)
+      continue;
     sections[id] = SectionOf(node.chunk, KindOf(node, splits));
   }
   return sections;

@@ -14,10 +14,10 @@ PlannedVariable Plan(const Node& node, const Value& value) {
           .offsets = {}};
 }
 
-absl::Status AddVariables(const Graph& graph, VariableTable& table) {
+absl::Status AddVariables(const Graph& graph, const OpRegistry& ops, VariableTable& table) {
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.op != "variable") continue;
+    if (!ops.Is(node.op, OpKind::kVariable)) continue;
     const Value& value = graph.value(node.outputs[0]);
     const auto [it, inserted] = table.index.emplace(node.name, static_cast<int>(table.variables.size()));
     if (inserted) {
@@ -34,20 +34,20 @@ absl::Status AddVariables(const Graph& graph, VariableTable& table) {
   return absl::OkStatus();
 }
 
-void ShareWhatOtherProcessesRead(const Graph& graph, const Boxings& boxings, VariableTable& table) {
+void ShareWhatOtherProcessesRead(const Graph& graph, const OpRegistry& ops, const Boxings& boxings,
+                                 VariableTable& table) {
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.op != "boxing" || !boxings.SharesAmongProcesses(graph, node)) continue;
+    if (!ops.Is(node.op, OpKind::kBoxing) || !boxings.SharesAmongProcesses(graph, node)) continue;
     for (const ValueId value : node.inputs) {  // rows, and their counts
       const Node& producer = graph.node(graph.value(value).producer);
-      if (producer.op == "variable") table.variables[table.index.at(producer.name)].zone = Zone::kShared;
+      if (!ops.Is(producer.op, OpKind::kVariable)) continue;
+      table.variables[table.index.at(producer.name)].zone = kSharedZone;
     }
   }
 }
 
 }  // namespace
-
-const char* Name(Zone zone) { return zone == Zone::kPrivate ? "private" : "shared"; }
 
 const char* Name(MemoryUse use) {
   static constexpr const char* kNames[kNumMemoryUses] = {"weights",     "optimizer", "gradients",
@@ -55,12 +55,12 @@ const char* Name(MemoryUse use) {
   return kNames[static_cast<int>(use)];
 }
 
-absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& graphs, const RankClasses& classes,
-                                              const Boxings& boxings) {
+absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& graphs, const OpRegistry& ops,
+                                              const RankClasses& classes, const Boxings& boxings) {
   VariableTable table;
   table.num_bytes.resize(classes.size());
-  for (const Graph* graph : graphs) OF_RETURN_IF_ERROR(AddVariables(*graph, table));
-  for (const Graph* graph : graphs) ShareWhatOtherProcessesRead(*graph, boxings, table);
+  for (const Graph* graph : graphs) OF_RETURN_IF_ERROR(AddVariables(*graph, ops, table));
+  for (const Graph* graph : graphs) ShareWhatOtherProcessesRead(*graph, ops, boxings, table);
   for (PlannedVariable& variable : table.variables) {
     variable.offsets.assign(classes.size(), -1);
     for (const int c : classes.In(variable.dist.placement)) {

@@ -13,13 +13,10 @@
 #include "compiler/plan/boxings.h"
 #include "compiler/plan/rank_classes.h"
 #include "oneflow_core/graph.h"
+#include "oneflow_core/zones.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
-
-enum class Zone : uint8_t { kPrivate = 0, kShared = 1 };
-inline constexpr int kNumZones = 2;
-const char* Name(Zone zone);  // "private", "shared"
 
 // The purpose of memory.
 enum class MemoryUse : uint8_t { kWeights, kOptimizer, kGradients, kActivations, kTransfers, kScratch };
@@ -46,7 +43,7 @@ struct PlannedVariable {
   std::string init;
   bool trainable = false;
   MemoryUse use = MemoryUse::kWeights;  // or kOptimizer
-  Zone zone = Zone::kPrivate;
+  Zone zone = kPrivateZone;
   int64_t num_bytes = 0;         // of the largest shard
   std::vector<int64_t> offsets;  // by class; -1 where there is none
 };
@@ -60,7 +57,7 @@ struct VariableTable {
 };
 
 // InvalidArgument if two graphs disagree on a variable's type or dist.
-absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& graphs, const RankClasses& classes,
-                                              const Boxings& boxings);
+absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& graphs, const OpRegistry& ops,
+                                              const RankClasses& classes, const Boxings& boxings);
 
 }  // namespace oneflow

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
@@ -54,7 +55,7 @@ class ActorThreadTest : public ::testing::Test {
     thread_.reset();
     device_ = std::make_unique<TestDevice>(has_stream);
     thread_ = std::make_unique<ActorThread>(
-        ActorThread::Context{plan_.set(), rank, {{pb::COMPUTE, *device_, log_}}, log_, log_});
+        ActorThread::Context{plan_.set(), rank, {{kComputeQueue, *device_, log_}}, log_, log_});
   }
   // Until there is nothing to do.
   void Settle() {
@@ -174,11 +175,11 @@ TEST_F(ActorThreadTest, HoldsMessagesToOtherRanksUntilTheDeviceHasComputed) {
 // Both queues are streams of one thread: the device waits, by an event for each slot that passes from one to the other.
 TEST_F(ActorThreadTest, ActsOnOtherStreamsAreLaunchedBehindWhatTheirSlotsCameFrom) {
   const int a = plan_.Actor(0, "a"), b = plan_.Actor(0, "b");
-  plan_.plan().mutable_actors(b)->set_queue(pb::COMMUNICATION);
+  plan_.plan().mutable_actors(b)->set_queue(kCommunicationQueue);
   plan_.Register("r", {a}, {{b}}, 2);
   TestDevice compute(true), communication(true);
   ActorThread thread(
-      {plan_.set(), 0, {{pb::COMPUTE, compute, log_}, {pb::COMMUNICATION, communication, log_}}, log_, log_});
+      {plan_.set(), 0, {{kComputeQueue, compute, log_}, {kCommunicationQueue, communication, log_}}, log_, log_});
   thread.Grant(0, 0, 4);
   while (thread.Turn()) {
   }
@@ -265,7 +266,7 @@ TEST_F(ActorThreadTest, ReportsWhatItsActorsWaitFor) {
   EXPECT_EQ(waits.rank(), 1);
   EXPECT_EQ(waits.device(), "cpu:1");
   EXPECT_EQ(waits.plan(), "p");
-  EXPECT_THAT(waits.queues(), ElementsAre(pb::COMPUTE));
+  EXPECT_THAT(waits.queues(), ElementsAre(kComputeQueue));
   EXPECT_FALSE(waits.has_running() || waits.no_answer());
   ASSERT_EQ(waits.actors_size(), 1);
   EXPECT_EQ(waits.actors(0).actor(), b);

@@ -7,6 +7,8 @@
 #include "actor/engine.h"
 #include "actor/program_check.h"
 #include "gmock/gmock.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
 #include "test/support/host_collectives.h"
@@ -33,7 +35,7 @@ pb::Program TwoRanks(const std::string& collective, int in, int out) {
     plan.Fetch(sink, y, absl::StrCat("rank", rank));
     pb::QueueOrder* order = plan.plan().add_orders();
     order->set_rank(rank);
-    order->set_queue(pb::COMMUNICATION);
+    order->set_queue(kCommunicationQueue);
     order->add_actors(call);
   }
   pb::Communicator* both = plan.set().add_communicators();
@@ -55,8 +57,8 @@ pb::Program TwoCalls() {
     other = plan.registers(CallOf(set, rank)->outputs(0).register_());
     other.clear_consumers();
     other.set_id(plan.registers_size() - 1);
-    other.set_offset(set.ranks(rank).shared_bytes());
-    set.mutable_ranks(rank)->set_shared_bytes(other.offset() + 64);
+    other.set_offset(BytesOfZone(set.ranks(rank), kSharedZone));
+    MutableZone(*set.mutable_ranks(rank), kSharedZone).set_bytes(other.offset() + 64);
     TestPlan::AddPort(plan.mutable_actors(3 * rank + 1)->add_outputs(), other.id(), 1);
     pb::Instruction& second = *plan.mutable_actors(3 * rank + 1)->add_instructions();
     second = *CallOf(set, rank);
@@ -89,7 +91,7 @@ pb::Program ExchangeByCounts() {
     for (int i = 0; i < 2; ++i) {
       pb::Operand& counts = *call.add_inputs();
       counts.set_register_(-1);
-      counts.set_zone(pb::SHARED);
+      counts.set_zone(kSharedZone);
       counts.set_dtype(pb::I32);
       counts.add_dims(1);
       counts.add_logical_dims(1);
@@ -153,7 +155,7 @@ TEST(CollectiveCheckTest, KernelsOfOrderedActorsAreNoCalls) {
   adds.mutable_inputs(0)->set_offset(64);
   *adds.add_inputs() = adds.outputs(0);  // in the place of its second operand, as an order that frees early may have it
   pb::QueueOrder& order = *plan.add_orders();
-  order.set_queue(pb::COMPUTE);
+  order.set_queue(kComputeQueue);
   order.add_actors(0);
   EXPECT_OK(CheckCollectives(set, plan));
 }

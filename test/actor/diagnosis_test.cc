@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -25,11 +26,11 @@ pb::ProcessWaits Process(int process, const std::string& queues) {
 
 // Actor 1 'a' of rank 0 waits for actor 2 'b' of rank 1, and that for a slot that 'a' holds.
 const char* const kAWaitsForB = R"(
-  queues { rank: 0 device: 'cpu:0' queues: COMPUTE plan: 'p' still_seconds: 31 actors { actor: 1 name: 'a' acts_left: 2
+  queues { rank: 0 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 31 actors { actor: 1 name: 'a' acts_left: 2
     waits { kind: DATA register: 7 name: 'x' slot: 0 peers { actor: 2 name: 'b' rank: 1 } }
     held { register: 9 slots: [0, 1] } } })";
 const char* const kBWaitsForA = R"(
-  queues { rank: 1 device: 'cpu:0' queues: COMPUTE plan: 'p' still_seconds: 30 actors { actor: 2 name: 'b' acts_left: 2
+  queues { rank: 1 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 30 actors { actor: 2 name: 'b' acts_left: 2
     waits { kind: CREDIT register: 9 name: 'y' slot: 1 missing: 1 peers { actor: 1 name: 'a' rank: 0 } }
     filled { register: 9 slots: [0, 1] } } })";
 
@@ -75,16 +76,16 @@ TEST(DiagnosisTest, ASlotThatWasFilledIsOnItsWayOrLost) {
 }
 
 const char* const kBRuns = R"(
-  queues { rank: 1 device: 'cpu:0' queues: HOST plan: 'p' still_seconds: 9 running { actor: 2 name: 'b' seconds: 8.5
+  queues { rank: 1 device: 'cpu:0' queues: 2 plan: 'p' still_seconds: 9 running { actor: 2 name: 'b' seconds: 8.5
     instruction: 'read_data at 4' } })";
 
 TEST(DiagnosisTest, AnActThatAllWaitForIsToldWithWhereItIs) {
   // 'c' waits for 'a', and so for the act of 'b'.
   const std::string c = R"(
-    queues { rank: 2 device: 'cpu:0' queues: COMPUTE plan: 'p' still_seconds: 7 actors { actor: 3 name: 'c'
+    queues { rank: 2 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 7 actors { actor: 3 name: 'c'
       waits { kind: DATA register: 8 name: 'z' peers { actor: 1 name: 'a' rank: 0 } } } })";
   pb::ProcessWaits first = Process(0, kAWaitsForB);
-  first.mutable_queues(0)->mutable_actors(0)->mutable_waits(0)->mutable_peers(0)->set_queue(pb::HOST);
+  first.mutable_queues(0)->mutable_actors(0)->mutable_waits(0)->mutable_peers(0)->set_queue(kHostQueue);
   const Diagnosis found = Diagnose({first, Process(1, kBRuns), Process(2, c)});
   EXPECT_EQ(found.cause,
             "rank 1 (cpu:0, process 1), queue host: is in an act for 8.5 s: read_data at 4\n"
@@ -96,15 +97,15 @@ TEST(DiagnosisTest, AnActThatAllWaitForIsToldWithWhereItIs) {
 
 TEST(DiagnosisTest, OfSeveralConsumersTheOneThatHoldsASlotIsBlamed) {
   const std::string producer = R"(
-    queues { rank: 0 device: 'cpu:0' queues: COMPUTE plan: 'p' still_seconds: 9 actors { actor: 1 name: 'a'
+    queues { rank: 0 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 9 actors { actor: 1 name: 'a'
       waits { kind: CREDIT register: 7 name: 'x' slot: 0 missing: 1
               peers { actor: 2 name: 'b' rank: 1 } peers { actor: 3 name: 'c' rank: 2 } }
       filled { register: 7 slots: 0 } } })";
   const std::string quick = R"(
-    queues { rank: 1 device: 'cpu:0' queues: COMPUTE plan: 'p' still_seconds: 9 actors { actor: 2 name: 'b'
+    queues { rank: 1 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 9 actors { actor: 2 name: 'b'
       waits { kind: DATA register: 7 name: 'x' slot: 1 peers { actor: 1 name: 'a' rank: 0 } } held { register: 7 } } })";
   const std::string slow = R"(
-    queues { rank: 2 device: 'cpu:0' queues: COMPUTE plan: 'p' still_seconds: 9
+    queues { rank: 2 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 9
       running { actor: 3 name: 'c' seconds: 8 } })";
   EXPECT_THAT(Diagnose({Process(0, producer), Process(1, quick), Process(2, slow)}).cause,
               AllOf(StartsWith("rank 2 (cpu:0, process 2), queue compute: is in an act of actor 3 'c' for 8.0 s"),
@@ -124,8 +125,7 @@ TEST(DiagnosisTest, AProcessThatDoesNotAnswerIsNamed) {
 }
 
 TEST(DiagnosisTest, AProcessThatIsElsewhereIsSaidToBe) {
-  const pb::ProcessWaits saving =
-      Process(1, "doing: 'saves weights' queues { rank: 1 device: 'cpu:0' queues: COMPUTE }");
+  const pb::ProcessWaits saving = Process(1, "doing: 'saves weights' queues { rank: 1 device: 'cpu:0' queues: 0 }");
   const Diagnosis found = Diagnose({Process(0, kAWaitsForB), saving});
   EXPECT_THAT(found.cause, StartsWith("rank 1 (cpu:0, process 1): its process saves weights"));
   EXPECT_EQ(found.ranks[1], "rank 1 (cpu:0, process 1): its process saves weights");
@@ -133,14 +133,14 @@ TEST(DiagnosisTest, AProcessThatIsElsewhereIsSaidToBe) {
 
 TEST(DiagnosisTest, AProcessWhosePartIsOverHasSaidAllThatItHadToSay) {
   const pb::ProcessWaits over =
-      Process(1, "plan: 'p' doing: 'has ended its part of plan' queues { rank: 1 device: 'cpu:0' queues: COMPUTE }");
+      Process(1, "plan: 'p' doing: 'has ended its part of plan' queues { rank: 1 device: 'cpu:0' queues: 0 }");
   EXPECT_THAT(Diagnose({Process(0, kAWaitsForB), over}).cause,
               StartsWith("a message about slot 0 of register 7 'x' between actor 2 'b' on rank 1 and actor 1 'a'"));
 }
 
 TEST(DiagnosisTest, ATurnIsAWaitLikeAnyOther) {
   const std::string turns = R"(
-    queues { rank: 0 device: 'cpu:0' queues: COMPUTE plan: 'p' still_seconds: 9
+    queues { rank: 0 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 9
       actors { actor: 1 name: 'a' waits { kind: TURN peers { actor: 2 name: 'b' } } filled { register: 7 } }
       actors { actor: 2 name: 'b' waits { kind: DATA register: 7 name: 'x' peers { actor: 1 name: 'a' } } } })";
   EXPECT_THAT(Diagnose({Process(0, turns)}).cause,
@@ -149,7 +149,7 @@ TEST(DiagnosisTest, ATurnIsAWaitLikeAnyOther) {
 
 TEST(DiagnosisTest, ARankThatComputesWhileOthersWaitIsTheSlowest) {
   const auto rank = [](int rank, double busy) {
-    return Process(rank, absl::StrCat("queues { rank: ", rank, " device: 'cpu:0' queues: COMPUTE plan: 'p' acts: 20 ",
+    return Process(rank, absl::StrCat("queues { rank: ", rank, " device: 'cpu:0' queues: 0 plan: 'p' acts: 20 ",
                                       "busy_seconds: ", busy, " }"));
   };
   EXPECT_EQ(Diagnose({rank(0, 0.2), rank(1, 0.48), rank(2, 0.15)}).cause,

@@ -16,6 +16,8 @@
 #include "actor/transport/peer_network.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
@@ -325,7 +327,7 @@ class Elsewhere : public PeerNetwork::Listener {
     if (has_memory) {
       pb::SharedZone& zone = *mine.add_zones();
       zone.set_rank(1);
-      zone.set_zone(pb::SHARED);
+      zone.set_zone(kSharedZone);
       zone.set_pid(getpid());
       zone.set_fd(1);
       zone.set_size(64);
@@ -376,8 +378,8 @@ TEST(EngineProcessesTest, TalkOverTheNetworkToAnotherHost) {
 TEST(EngineProcessesTest, TalkThroughMemoryWithinAHost) {
   constexpr int kSteps = 100;
   const pb::Program program = PingPong(0);
-  std::vector<int> thread_of(2 * pb::Queue_ARRAYSIZE, -1);
-  thread_of[AddressOf(1, pb::COMPUTE)] = 0;
+  std::vector<int> thread_of(2 * kNumQueues, -1);
+  thread_of[AddressOf(1, kComputeQueue)] = 0;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<MailFile> file,
                        MailFile::Create(program, 1, /*num_threads=*/1, thread_of));
   Job job(2);
@@ -414,7 +416,7 @@ TEST(EngineProcessesTest, TalkThroughMemoryWithinAHost) {
 pb::Program Sending(int process, int elements) {
   TestPlan plan({0, 1});
   plan.set().mutable_ranks(1)->set_host(1);
-  plan.set().mutable_ranks(1)->set_private_bytes(64);
+  MutableZone(*plan.set().mutable_ranks(1), kPrivateZone).set_bytes(64);
   const int source = plan.Actor(0, "source"), sink = plan.Actor(1, "sink");
   const int x = plan.Register("x", {source}, {{sink}}, 1);
   plan.Compute(source, "position", {}, {x});

@@ -7,6 +7,8 @@
 #include "actor/diagnosis.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
@@ -230,7 +232,7 @@ TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
   EXPECT_THAT(create([](TestPlan& p, int a, int r) {
                 p.set().add_communicators()->add_ranks(0);
                 p.plan().add_orders()->add_actors(a);
-                p.plan().mutable_orders(0)->set_queue(pb::COMMUNICATION);
+                p.plan().mutable_orders(0)->set_queue(kCommunicationQueue);
                 p.Instruct(a, pb::Instruction::COLLECTIVE, "boxing", {r}, {r})->set_collective("all-reduce");
               }),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("there are no collectives")));
@@ -397,7 +399,7 @@ TEST(EngineTest, SurvivesAnyBytesThatParse) {
       pb::Program program;
       if (!program.ParseFromString(bad)) continue;
       const bool is_small = std::all_of(program.ranks().begin(), program.ranks().end(), [](const pb::Rank& rank) {
-        return rank.private_bytes() < (1 << 20) && rank.shared_bytes() < (1 << 20);
+        return BytesOfZone(rank, kPrivateZone) < (1 << 20) && BytesOfZone(rank, kSharedZone) < (1 << 20);
       });
       if (is_small) ++seen[Engine::Create(std::move(program), {}).status().code()];
     }

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/host_memory.h"
+#include "oneflow_core/zones.h"
 #include "test/actor/test_device.h"
 #include "test/support/status_matchers.h"
 
@@ -58,8 +59,8 @@ TEST(SharedMemoryTest, TakesAllOfItsMemoryAtOnce) {
 TEST(JobMemoryTest, SaysThatTheHostHasTooLittleBeforeItIsTouched) {
   const int64_t more = AvailableHostBytes() + (256 << 20);
   pb::Rank priv, shared;
-  priv.set_private_bytes(more);
-  shared.set_shared_bytes(more);
+  MutableZone(priv, kPrivateZone).set_bytes(more);
+  MutableZone(shared, kSharedZone).set_bytes(more);
   const std::unique_ptr<DeviceContext> device = MakeCpuDevice(1);
   JobMemory memory(2);
   EXPECT_THAT(memory.Allocate(0, priv, *device),
@@ -75,21 +76,21 @@ TEST(JobMemoryTest, SaysThatTheHostHasTooLittleBeforeItIsTouched) {
 TEST(JobMemoryTest, GivesEveryRankItsZones) {
   TestDevice device;
   pb::Rank sizes;
-  sizes.set_private_bytes(100);
-  sizes.set_shared_bytes(4096);
+  MutableZone(sizes, kPrivateZone).set_bytes(100);
+  MutableZone(sizes, kSharedZone).set_bytes(4096);
   JobMemory memory(3);
   ASSERT_OK(memory.Allocate(0, sizes, device));
   ASSERT_OK(memory.Allocate(1, pb::Rank(), device));
-  EXPECT_NE(memory.Base(0, pb::PRIVATE), nullptr);
-  EXPECT_EQ(memory.HostMayTouch(0, pb::PRIVATE), device.host_accessible());
-  EXPECT_EQ(memory.HostMayTouch(0, pb::SHARED), device.host_accessible());
-  ASSERT_NE(memory.file(0, pb::SHARED), nullptr);
-  EXPECT_EQ(memory.Base(0, pb::SHARED), memory.file(0, pb::SHARED)->data());
-  EXPECT_EQ(memory.Base(1, pb::PRIVATE), nullptr);
-  EXPECT_EQ(memory.Base(1, pb::SHARED), nullptr);
-  ASSERT_OK(memory.MapPeer(2, pb::SHARED, getpid(), memory.file(0, pb::SHARED)->fd(), 4096));
-  memory.Base(0, pb::SHARED)[7] = 3;
-  EXPECT_EQ(memory.Base(2, pb::SHARED)[7], 3);
+  EXPECT_NE(memory.Base(0, kPrivateZone), nullptr);
+  EXPECT_EQ(memory.HostMayTouch(0, kPrivateZone), device.host_accessible());
+  EXPECT_EQ(memory.HostMayTouch(0, kSharedZone), device.host_accessible());
+  ASSERT_NE(memory.file(0, kSharedZone), nullptr);
+  EXPECT_EQ(memory.Base(0, kSharedZone), memory.file(0, kSharedZone)->data());
+  EXPECT_EQ(memory.Base(1, kPrivateZone), nullptr);
+  EXPECT_EQ(memory.Base(1, kSharedZone), nullptr);
+  ASSERT_OK(memory.MapPeer(2, kSharedZone, getpid(), memory.file(0, kSharedZone)->fd(), 4096));
+  memory.Base(0, kSharedZone)[7] = 3;
+  EXPECT_EQ(memory.Base(2, kSharedZone)[7], 3);
 }
 
 }  // namespace

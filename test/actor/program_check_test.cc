@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/zones.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
 
@@ -46,12 +47,15 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
     const char* error;
     std::function<void(pb::Program&)> spoil;
   } cases[] = {
-      {"program: version is 10, this runtime reads 9", [](auto& s) { s.set_version(10); }},
+      {"program: version is 11, this runtime reads 10", [](auto& s) { s.set_version(11); }},
       {"program: it has no ranks", [](auto& s) { s.clear_ranks(); }},
       {"rank 1: process 2 is not one of the job's 2", [](auto& s) { s.mutable_ranks(1)->set_process(2); }},
       {"rank 0: ", [](auto& s) { s.mutable_ranks(0)->set_device("tpu:0"); }},
-      {"rank 0: zones of -1", [](auto& s) { s.mutable_ranks(0)->set_private_bytes(-1); }},
-      {"rank 0: variables take 8", [](auto& s) { s.mutable_ranks(0)->set_private_variable_bytes(8); }},
+      {"rank 0: a private zone of -1 bytes",
+       [](auto& s) { MutableZone(*s.mutable_ranks(0), kPrivateZone).set_bytes(-1); }},
+      {"rank 0: variables take 8 bytes of the private zone of 0",
+       [](auto& s) { MutableZone(*s.mutable_ranks(0), kPrivateZone).set_variable_bytes(8); }},
+      {"rank 0: 3 zones; there are 2", [](auto& s) { MutableZone(*s.mutable_ranks(0), kNumZones); }},
       {"variable '': it has no name", [](auto& s) { s.mutable_variables(0)->clear_name(); }},
       {"variable 'w': the name is used twice", [](auto& s) { *s.add_variables() = s.variables(0); }},
       {"variable 'w': dimensions [-8] are no shape", [](auto& s) { s.mutable_variables(0)->set_dims(0, -8); }},
@@ -82,19 +86,19 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
       {"register 0 'x': slots of 16 bytes at a distance of 8", [&](auto& s) { reg(s, 0)->set_slot_stride(8); }},
       {"register 0 'x': slots of 4611686018427387904 bytes", [&](auto& s) { reg(s, 0)->set_slot_bytes(kHuge); }},
       {"register 0 'x': 2 slots of 16 bytes, 64 apart, at -64", [&](auto& s) { reg(s, 0)->set_offset(-64); }},
-      {"register 0 'x': zone 5 is unknown", [&](auto& s) { reg(s, 0)->set_zone(static_cast<pb::Zone>(5)); }},
+      {"register 0 'x': zone 5 is unknown", [&](auto& s) { reg(s, 0)->set_zone(5); }},
       {"register 0 'x': consumer 1: per step 2 slots are filled, but 1 are freed",
        [&](auto& s) { actor(s, kSum)->mutable_inputs(0)->set_acts_per_slot(2); }},
       {"register 1 'total': consumer 2: process 1 cannot read private memory of process 0",
        [&](auto& s) {
-         reg(s, 1)->set_zone(pb::PRIVATE);
-         s.mutable_ranks(0)->set_private_bytes(1 << 20);
+         reg(s, 1)->set_zone(kPrivateZone);
+         MutableZone(*s.mutable_ranks(0), kPrivateZone).set_bytes(1 << 20);
        }},
       {"register 0 'x': consumer 0 is out of order", [&](auto& s) { reg(s, 0)->add_consumers(kSource); }},
       {"register 0 'x': consumer 3: it has no such input", [&](auto& s) { reg(s, 0)->add_consumers(kSink); }},
       {"register 0 'x': its producer's rank 7 is not one of 2", [&](auto& s) { actor(s, kSource)->set_rank(7); }},
       {"actor 4 '': rank -1 is not one of 2", [](auto& s) { s.mutable_plans(0)->add_actors()->set_rank(-1); }},
-      {"actor 3 'sink': queue 7 is not one of 3", [&](auto& s) { actor(s, 3)->set_queue(static_cast<pb::Queue>(7)); }},
+      {"actor 3 'sink': queue 7 is not one of 3", [&](auto& s) { actor(s, 3)->set_queue(7); }},
       {"actor 3 'sink': 5 acts per step; the plan has 2 micro-batches",
        [&](auto& s) {
          actor(s, kSink)->set_acts_per_step(5);
@@ -120,7 +124,7 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
        }},
       {"instruction 0 'n/accumulate': its scratch memory at 8 is not aligned to 64 bytes",
        [&](auto& s) {
-         s.mutable_ranks(0)->set_private_bytes(64);
+         MutableZone(*s.mutable_ranks(0), kPrivateZone).set_bytes(64);
          in(s, kSum)->set_scratch_offset(8);
          in(s, kSum)->set_scratch_bytes(8);
        }},

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/diagnosis.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow::testing {
 namespace {
@@ -14,7 +15,7 @@ class Cluster : public ActRunner, public MessageBus, public ActorThread::Listene
       : program_(program), plan_(program.plans(0)), fault_(fault), random_(seed), device_(false) {
     for (int rank = 0; rank < program.ranks_size(); ++rank) {
       threads_.push_back(std::make_unique<ActorThread>(
-          ActorThread::Context{program, rank, {{pb::COMPUTE, device_, *this}}, *this, *this}));
+          ActorThread::Context{program, rank, {{kComputeQueue, device_, *this}}, *this, *this}));
       threads_.back()->Grant(0, 0, steps);
       agenda_.Add(Draw(kLongestAct), {.rank = rank});
     }

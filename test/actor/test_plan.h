@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/program_check.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "proto/program.pb.h"
 
 namespace oneflow::testing {
@@ -58,7 +60,7 @@ class TestPlan {
     reg->set_producer(producer.actor);
     reg->set_slots(slots);
     reg->set_initially_filled(initially_filled);
-    reg->set_zone(pb::SHARED);
+    reg->set_zone(kSharedZone);
     reg->set_slot_bytes(elements * 4);
     reg->set_slot_stride((elements * 4 + 63) / 64 * 64);
     reg->set_offset(Reserve(plan_->actors(producer.actor).rank(), slots * reg->slot_stride()));
@@ -73,8 +75,9 @@ class TestPlan {
   // Shared memory of a rank; its offset.
   int64_t Reserve(int rank, int64_t bytes) {
     pb::Rank* r = set_.mutable_ranks(rank);
-    const int64_t offset = r->shared_bytes();
-    r->set_shared_bytes(offset + (bytes + 63) / 64 * 64);
+    pb::ZoneBytes& zone = MutableZone(*r, kSharedZone);
+    const int64_t offset = zone.bytes();
+    zone.set_bytes(offset + (bytes + 63) / 64 * 64);
     return offset;
   }
 
@@ -87,7 +90,7 @@ class TestPlan {
     instruction->set_source("model.cc:1");
     for (const int id : inputs) SetOperand(instruction->add_inputs(), id);
     for (const int id : outputs) SetOperand(instruction->add_outputs(), id);
-    if (kind == pb::Instruction::COLLECTIVE) plan_->mutable_actors(actor)->set_queue(pb::COMMUNICATION);
+    if (kind == pb::Instruction::COLLECTIVE) plan_->mutable_actors(actor)->set_queue(kCommunicationQueue);
     return instruction;
   }
   // With the attribute `shape` that ops of the test device have, where there is an output.
@@ -132,7 +135,7 @@ class TestPlan {
       shard->set_rank(ranks[i]);
       shard->add_start(0);
       shard->add_extent(elements);
-      shard->set_zone(pb::SHARED);
+      shard->set_zone(kSharedZone);
       shard->set_offset(Reserve(ranks[i], elements * 4));
       shard->set_owner(i == 0);
     }

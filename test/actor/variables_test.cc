@@ -8,6 +8,7 @@
 #include "actor/checkpoint/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/zones.h"
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
@@ -41,7 +42,7 @@ class Job {
         shard->add_start(d == dim ? begin : 0);
         shard->add_extent(d == dim ? end - begin : w->dims(d));
       }
-      shard->set_zone(pb::SHARED);
+      shard->set_zone(kSharedZone);
       shard->set_offset(plan.Reserve(r, 4 * 24));
       shard->set_owner(true);
     }
@@ -65,7 +66,7 @@ class Job {
   std::vector<float> Gather() const {
     std::vector<float> whole(24, -1);
     for (const pb::Shard& shard : plan_set().variables(0).shards()) {
-      const float* data = reinterpret_cast<float*>(memory->Base(shard.rank(), pb::SHARED) + shard.offset());
+      const float* data = reinterpret_cast<float*>(memory->Base(shard.rank(), kSharedZone) + shard.offset());
       for (int64_t i = 0; i < shard.extent(0); ++i) {
         for (int64_t j = 0; j < shard.extent(1); ++j) whole[(shard.start(0) + i) * 6 + shard.start(1) + j] = *data++;
       }
@@ -73,7 +74,7 @@ class Job {
     return whole;
   }
   float* B(int rank) {
-    return reinterpret_cast<float*>(memory->Base(rank, pb::SHARED) + plan_set().variables(1).shards(rank).offset());
+    return reinterpret_cast<float*>(memory->Base(rank, kSharedZone) + plan_set().variables(1).shards(rank).offset());
   }
   const pb::Program& plan_set() const { return const_cast<TestPlan&>(plan).set(); }
 
@@ -112,7 +113,7 @@ TEST_F(VariablesTest, SaveAndLoadBetweenLayouts) {
   saved.B(0)[1] = 9;
   ASSERT_OK(saved.variables->Save(Path("a"), "", 0, NoBarrier));
   Job loaded(2, 0);
-  for (int r = 0; r < 2; ++r) std::fill_n(reinterpret_cast<float*>(loaded.memory->Base(r, pb::SHARED)), 12, -5.0f);
+  for (int r = 0; r < 2; ++r) std::fill_n(reinterpret_cast<float*>(loaded.memory->Base(r, kSharedZone)), 12, -5.0f);
   ASSERT_OK(loaded.variables->Load(Path("a")));
   EXPECT_EQ(loaded.Gather(), saved.Gather());
   EXPECT_EQ(loaded.B(1)[1], 9);

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/zones.h"
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
@@ -68,7 +69,7 @@ TEST(MemoryTest, TheRuntimeHoldsWhatThePlanSays) {
   ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops));
   int64_t planned = 0;
-  for (const pb::RankClass& of : plan.classes()) planned += of.ranks_size() * (of.private_bytes() + of.shared_bytes());
+  for (const pb::RankClass& of : plan.classes()) planned += of.ranks_size() * BytesOfZones(of);
   ASSERT_OK_AND_ASSIGN(const EngineStats stats, RunInPlace(job.spec, plan, nullptr));
   EXPECT_GT(planned, 0);
   EXPECT_EQ(stats.register_bytes, planned);

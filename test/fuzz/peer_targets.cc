@@ -7,6 +7,7 @@
 #include "actor/transport/peer_frames.h"
 #include "actor/transport/peer_network.h"
 #include "glog/logging.h"
+#include "oneflow_core/zones.h"
 #include "proto/peer.grpc.pb.h"
 #include "test/fuzz/script.pb.h"
 #include "test/fuzz/target.h"
@@ -73,7 +74,7 @@ pb::PeerScript Conversation() {
   pb::PeerPlan& plan = *script.add_frames()->mutable_plan();
   plan.set_hash("0123");
   pb::SharedZone& zone = *plan.add_zones();
-  zone.set_zone(pb::SHARED);
+  zone.set_zone(kSharedZone);
   zone.set_pid(1);
   zone.set_size(4096);
   script.add_frames()->mutable_messages()->set_packed(std::string(2 * sizeof(oneflow::Message), '\1'));

@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "kernels/device.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/zones.h"
 #include "test/support/host_collectives.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
@@ -139,7 +140,7 @@ TEST_F(CollectivesTest, RanksThatSendComputeBitByBitWhatRanksThatReadDo) {
     EXPECT_EQ(outcome.bytes_moved, expected.bytes_moved);
     for (const std::string& kind : KindsIn(sending)) kinds.insert(kind);
     // Nothing but its own memory, and what is sent.
-    for (const pb::Rank& rank : sending.ranks()) EXPECT_EQ(rank.shared_bytes(), 0);
+    for (const pb::Rank& rank : sending.ranks()) EXPECT_EQ(BytesOfZone(rank, kSharedZone), 0);
     for (const pb::Plan& plan : sending.plans()) {
       for (const pb::Register& reg : plan.registers()) {
         for (const int consumer : reg.consumers()) {

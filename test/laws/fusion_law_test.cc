@@ -10,6 +10,7 @@
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/nn/batch_norm.h"
 #include "oneflow_core/nn/conv2d.h"
+#include "oneflow_core/zones.h"
 #include "test/laws/layouts_law.h"
 
 namespace oneflow {
@@ -51,7 +52,7 @@ class FusionLawTest : public testing::LayoutsLaw {
     int64_t planned_bytes = 0;
     const pb::Program program = testing::SpelledOut(plan);
     for (const pb::Rank& rank : program.ranks()) {
-      planned_bytes += rank.private_bytes() + rank.shared_bytes();
+      planned_bytes += BytesOfZones(rank);
     }
     std::vector<double> losses;
     OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {

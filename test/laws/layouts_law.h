@@ -13,6 +13,7 @@
 #include "compiler/lower/program_text.h"
 #include "gtest/gtest.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/zones.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
@@ -94,7 +95,7 @@ class LayoutsLaw : public ::testing::Test {
     for (const pb::Plan& one : program.plans()) {
       if (one.name() == "train") outcome.predicted_bytes = PredictedBytesMoved(one) * steps_;
     }
-    for (const pb::Rank& rank : program.ranks()) outcome.planned_bytes += rank.private_bytes() + rank.shared_bytes();
+    for (const pb::Rank& rank : program.ranks()) outcome.planned_bytes += BytesOfZones(rank);
     const auto take = [&](const pb::JobEvent& event) {
       if (event.fetched().plan() != "train") return;
       auto& values = outcome.fetched[event.fetched().name()];

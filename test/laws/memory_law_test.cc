@@ -7,6 +7,7 @@
 #include "compiler/lower/compile.h"
 #include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/models/gpt.h"
+#include "oneflow_core/zones.h"
 #include "test/laws/random_pipeline.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
@@ -124,9 +125,9 @@ class MemoryLaw {
   }
 
  private:
-  bool InRegion(int rank, pb::Zone zone, int64_t offset) const {
+  bool InRegion(int rank, int zone, int64_t offset) const {
     const pb::Rank& of = program_.ranks(rank);
-    return offset >= (zone == pb::PRIVATE ? of.private_variable_bytes() : of.shared_variable_bytes());
+    return offset >= VariableBytesOfZone(of, zone);
   }
 
   void AddRegister(int id) {
@@ -195,13 +196,14 @@ class MemoryLaw {
     int shared = 0;
     for (int i = 0; i < actor.instructions_size(); ++i) {
       for (const pb::Operand& x : actor.instructions(i).outputs()) {
-        if (x.register_() >= 0 || x.zone() != pb::PRIVATE || !InRegion(actor.rank(), pb::PRIVATE, x.offset())) continue;
+        if (x.register_() >= 0 || x.zone() != kPrivateZone || !InRegion(actor.rank(), kPrivateZone, x.offset()))
+          continue;
         int64_t bytes = static_cast<int64_t>(SizeOf(static_cast<DType>(x.dtype())));
         for (const int64_t dim : x.dims()) bytes *= dim;
         shared += CheckNow(id, i, x.offset(), bytes);
       }
       if (actor.instructions(i).scratch_bytes() > 0) {
-        EXPECT_TRUE(InRegion(actor.rank(), pb::PRIVATE, actor.instructions(i).scratch_offset()));
+        EXPECT_TRUE(InRegion(actor.rank(), kPrivateZone, actor.instructions(i).scratch_offset()));
         shared += CheckNow(id, i, actor.instructions(i).scratch_offset(), actor.instructions(i).scratch_bytes());
       }
     }
@@ -215,7 +217,7 @@ class MemoryLaw {
     for (int act = 0; act < Waits::NumActs(actor); ++act) {
       const Use::Moment now{waits_.Vertex(id, act), instruction};
       const Use use{offset, offset + bytes, now, {now}, -1, act};
-      for (const Use& other : registers_[{actor.rank(), pb::PRIVATE}]) shared += CheckPair(use, other);
+      for (const Use& other : registers_[{actor.rank(), kPrivateZone}]) shared += CheckPair(use, other);
     }
     return shared;
   }
@@ -223,7 +225,7 @@ class MemoryLaw {
   const pb::Program& program_;
   const pb::Plan& plan_;
   const Waits waits_;
-  std::map<std::pair<int, pb::Zone>, std::vector<Use>> registers_;  // by rank and zone
+  std::map<std::pair<int, int>, std::vector<Use>> registers_;  // by rank and zone
 };
 
 // Every op needs scratch memory, by its results.

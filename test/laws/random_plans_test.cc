@@ -20,6 +20,7 @@
 #include "compiler/lower/wait_graph.h"
 #include "compiler/plan/step_player.h"
 #include "compiler/plan/wait_expansion.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/test_device.h"
 #include "test/laws/random_model.h"
 #include "test/laws/random_pipeline.h"
@@ -42,9 +43,9 @@ class Threads : public ActRunner, public MessageBus, public ActorThread::Listene
   Threads(const pb::Program& program, uint32_t seed) : counts_(program.plans(0).actors_size(), 0), random_(seed) {
     std::set<int> addresses;
     for (const pb::Actor& actor : program.plans(0).actors()) addresses.insert(AddressOf(actor.rank(), actor.queue()));
-    threads_.resize(program.ranks_size() * pb::Queue_ARRAYSIZE);
+    threads_.resize(program.ranks_size() * kNumQueues);
     for (const int address : addresses) {
-      const pb::Queue queue = static_cast<pb::Queue>(address % pb::Queue_ARRAYSIZE);
+      const int queue = address % kNumQueues;
       threads_[address] = std::make_unique<ActorThread>(
           ActorThread::Context{program, RankAt(address), {{queue, device_, *this}}, *this, *this});
       running_.push_back(address);

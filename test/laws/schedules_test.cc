@@ -7,6 +7,7 @@
 
 #include "actor/engine.h"
 #include "actor/trace/chrome_trace.h"
+#include "oneflow_core/queues.h"
 #include "test/laws/layouts_law.h"
 
 namespace oneflow {
@@ -155,7 +156,7 @@ TEST_F(SchedulesTest, PipelinesOfCudaDevicesHave1F1BUnlessTheySayOtherwise) {
     EXPECT_OK(program.status());
     std::string text;
     for (const pb::QueueOrder& order : program.ok() ? program->plans(0).orders() : pb::Plan().orders()) {
-      if (order.queue() != pb::COMPUTE || order.rank() != 0) continue;
+      if (order.queue() != kComputeQueue || order.rank() != 0) continue;
       for (const int actor : order.actors()) text += program->plans(0).actors(actor).name()[0];
     }
     return text;

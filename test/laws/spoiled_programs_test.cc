@@ -9,6 +9,7 @@
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/zones.h"
 #include "test/laws/random_model.h"
 #include "test/support/guarded_memory.h"
 #include "test/support/spelled_out.h"
@@ -146,7 +147,7 @@ absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh,
 // Whether its zones are about as large as they were.
 bool IsSmall(const pb::Program& program) {
   for (const pb::Rank& rank : program.ranks()) {
-    if (rank.private_bytes() > (1 << 22) || rank.shared_bytes() > (1 << 22)) return false;
+    if (BytesOfZone(rank, kPrivateZone) > (1 << 22) || BytesOfZone(rank, kSharedZone) > (1 << 22)) return false;
   }
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/zones.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
@@ -23,7 +24,7 @@ std::string Example(const std::string& name) { return std::string(SourceDir()) +
 
 int64_t MostBytes(const pb::PlanSet& plan) {
   int64_t most = 0;
-  for (const pb::RankClass& of : plan.classes()) most = std::max<int64_t>(most, of.private_bytes() + of.shared_bytes());
+  for (const pb::RankClass& of : plan.classes()) most = std::max<int64_t>(most, BytesOfZones(of));
   return most;
 }
 

@@ -12,6 +12,7 @@
 #include "actor/checkpoint/safetensors.h"
 #include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
+#include "oneflow_core/queues.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -177,7 +178,7 @@ absl::StatusOr<pb::JobSpec> MakeRoundTripJob(int steps, int cores, const OpRegis
   program.push_back(std::move(graph));
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile(program, options, ops));
   // A thread on either side, which hands over to nobody else.
-  for (pb::ClassActor& actor : *plan.mutable_plans(0)->mutable_actors()) actor.set_queue(pb::COMPUTE);
+  for (pb::ClassActor& actor : *plan.mutable_plans(0)->mutable_actors()) actor.set_queue(MainQueue());
   OF_ASSIGN_OR_RETURN(pb::JobSpec spec, SpecOf(plan, options, cores));
   AddRun(kWhole, 0, steps, spec);
   AddRun(kWhole, steps, steps, spec);

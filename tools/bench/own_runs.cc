@@ -13,6 +13,7 @@
 #include "actor/trace/chrome_trace.h"
 #include "compiler/lower/program.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/zones.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/run_job.h"
 #include "tools/control/cluster/run_to_end.h"
@@ -99,7 +100,7 @@ struct OwnRow {
 
 double PlannedBytes(const pb::Program& program) {
   double bytes = 0;
-  for (const pb::Rank& rank : program.ranks()) bytes += static_cast<double>(rank.private_bytes() + rank.shared_bytes());
+  for (const pb::Rank& rank : program.ranks()) bytes += static_cast<double>(BytesOfZones(rank));
   return bytes;
 }
 

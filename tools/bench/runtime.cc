@@ -14,6 +14,7 @@
 #include "actor/transport/peer_network.h"
 #include "kernels/device.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/zones.h"
 #include "tools/bench/eager_op.h"
 #include "tools/bench/measurement.h"
 
@@ -68,8 +69,9 @@ class Sketch {
     reg.set_slot_bytes(bytes);
     reg.set_slot_stride(bytes);
     pb::Rank& rank = *program_.mutable_ranks(plan_->actors(producer).rank());
-    reg.set_offset(rank.private_bytes());
-    rank.set_private_bytes(rank.private_bytes() + slots * bytes);
+    pb::ZoneBytes& zone = MutableZone(rank, kWorkZone);
+    reg.set_offset(zone.bytes());
+    zone.set_bytes(zone.bytes() + slots * bytes);
     AddPort(id, *plan_->mutable_actors(producer)->add_outputs());
     for (const int consumer : consumers) {
       reg.add_consumers(consumer);

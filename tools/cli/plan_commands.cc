@@ -31,6 +31,7 @@
 #include "compiler/schedule/play.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/zones.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/report.h"
 #include "tools/cli/usage.h"
@@ -140,7 +141,7 @@ absl::Status CompileAndSay(const JobArguments& arguments, const std::string& out
   }
   for (const pb::RankClass& of : plan.classes()) {
     std::cout << of.ranks_size() << " rank" << (of.ranks_size() == 1 ? "" : "s") << " from rank " << of.ranks(0) << ": "
-              << of.private_bytes() + of.shared_bytes() << " bytes each\n";
+              << BytesOfZones(of) << " bytes each\n";
   }
   std::cout << "sha256 " << job.spec.plan_hash() << "\n";
   if (output.empty()) return absl::OkStatus();

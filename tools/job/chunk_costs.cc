@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/queues.h"
 #include "tools/job/act_times.h"
 
 namespace oneflow {
@@ -49,7 +50,7 @@ class ChunkReader {
  private:
   // What a schedule puts in order.
   bool Computes(const pb::Actor& actor) const {
-    return actor.queue() == pb::COMPUTE && actor.acts_per_step() == plan_.micro_batches() &&
+    return actor.queue() == MainQueue() && actor.acts_per_step() == plan_.micro_batches() &&
            actor.section() != pb::NO_SECTION && actor.section() != pb::UPDATE;
   }
   bool IsBackward(const pb::Actor& actor) const { return Computes(actor) && actor.section() != pb::FORWARD; }
@@ -93,7 +94,7 @@ class ChunkReader {
     double slowest = 0;
     for (const auto& [actor, median] : seconds_) {
       const pb::Actor& moves = plan_.actors(actor);
-      if (moves.queue() != pb::COMMUNICATION || moves.section() != pb::FORWARD) continue;
+      if (!QueueKindOf(moves.queue()).moves_between_ranks || moves.section() != pb::FORWARD) continue;
       const bool from_here = std::any_of(moves.inputs().begin(), moves.inputs().end(), [&](const pb::Port& port) {
         const pb::Actor& maker = plan_.actors(plan_.registers(port.register_()).producer());
         return Computes(maker) && maker.section() == pb::FORWARD && maker.chunk() == chunk;

@@ -126,7 +126,7 @@ class Unpacker {
       shard.set_rank(variable.ranks(i));
       *shard.mutable_start() = box.start();
       *shard.mutable_extent() = box.extent();
-      shard.set_zone(static_cast<pb::Zone>(variable.zones(i)));
+      shard.set_zone(variable.zones(i));
       shard.set_offset(variable.offsets(i));
       shard.set_owner(variable.owners(i));
     }

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "compiler/lower/plan_text.h"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/zones.h"
 #include "proto/job.pb.h"
 #include "tools/control/process/child.h"
 #include "tools/control/process/log_tail.h"
@@ -52,10 +53,8 @@ absl::StatusOr<nlohmann::json> PlanJson(const pb::PlanSet& plan) {
     for (const pb::ClassPlan& one : plan.plans()) {
       plans.push_back({{"name", one.name()}, {"uses", MemoryJson(one.memory(c))}});
     }
-    classes.push_back({{"ranks", of.ranks_size()},
-                       {"first", of.ranks(0)},
-                       {"bytes", of.private_bytes() + of.shared_bytes()},
-                       {"plans", std::move(plans)}});
+    classes.push_back(
+        {{"ranks", of.ranks_size()}, {"first", of.ranks(0)}, {"bytes", BytesOfZones(of)}, {"plans", std::move(plans)}});
   }
   OF_ASSIGN_OR_RETURN(std::string text, PlanText(plan));
   if (text.size() > kMostPlanText)

@@ -11,8 +11,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "actor/queues.h"
 #include "actor/trace/chrome_trace.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {

@@ -1,6 +1,7 @@
 // To a process of this host: a ring in its shared memory for each address.
 #include "absl/strings/str_cat.h"
 #include "actor/transport/route/route.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "gtest/gtest.h"
+#include "oneflow_core/zones.h"
 #include "test/actor/test_plan.h"
 #include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
@@ -33,7 +34,7 @@ auto Refused(const std::string& why) { return StatusIs(absl::StatusCode::kInvali
 
 void PutOutputAt(pb::Instruction& instruction, int64_t offset) {
   instruction.mutable_outputs(0)->set_register_(-1);
-  instruction.mutable_outputs(0)->set_zone(pb::SHARED);
+  instruction.mutable_outputs(0)->set_zone(kSharedZone);
   instruction.mutable_outputs(0)->set_offset(offset);
 }
 
@@ -56,7 +57,7 @@ TEST(OperandMemoryTest, OtherOperandsAreApartInEverySlot) {
   EXPECT_OK(Check("relu", {kX}, {kY}, [](auto&, pb::Instruction& x) { PutOutputAt(x, 128); }));
   EXPECT_OK(Check("relu", {kX}, {kY}, [](auto&, pb::Instruction& x) {
     PutOutputAt(x, 0);
-    x.mutable_outputs(0)->set_zone(pb::PRIVATE);
+    x.mutable_outputs(0)->set_zone(kPrivateZone);
   }));
   EXPECT_OK(Check("relu", {kX}, {kY}, [](auto&, pb::Instruction& x) {
     PutOutputAt(x, 64);
@@ -71,7 +72,7 @@ TEST(OperandMemoryTest, ScratchMemoryIsApartFromOperands) {
   const auto scratch_at = [](int64_t offset) {
     return [offset](TestPlan&, pb::Instruction& x) {
       PutOutputAt(x, 128);
-      x.mutable_outputs(0)->set_zone(pb::PRIVATE);
+      x.mutable_outputs(0)->set_zone(kPrivateZone);
       x.set_scratch_offset(offset);
       x.set_scratch_bytes(64);
     };

@@ -8,6 +8,7 @@
 #include "actor/trace/traced_program.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/sim/random_plan.h"
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
@@ -112,7 +113,7 @@ TEST(SimulatorTest, ActsByPriorityThenById) {
 TEST(SimulatorTest, QueuesOfARankActAtOnce) {
   TestPlan plan({0});
   const int a = plan.Actor(0, "a"), b = plan.Actor(0, "b");
-  plan.plan().mutable_actors(b)->set_queue(pb::COMMUNICATION);
+  plan.plan().mutable_actors(b)->set_queue(kCommunicationQueue);
   plan.Register("r", {a}, {{b}}, 2);
   ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 2, Lasting({4, 4})));
   EXPECT_THAT(Acts(simulation), ElementsAre("a@0-4", "a@4-8", "b@4-8", "b@8-12"));
@@ -236,7 +237,7 @@ TEST(SimulatorTest, OrdersOfCollectivesThatContradictEachOtherStop) {
   }
   for (const std::vector<int>& actors : {std::vector<int>{0, 1}, std::vector<int>{3, 2}}) {
     pb::QueueOrder* order = plan.plan().add_orders();
-    order->set_queue(pb::COMMUNICATION);
+    order->set_queue(kCommunicationQueue);
     order->set_rank(plan.plan().actors(actors[0]).rank());
     order->mutable_actors()->Assign(actors.begin(), actors.end());
   }
@@ -301,7 +302,7 @@ TEST(SimulatorTest, ActsOfAQueueAreInTheOrderOfItsThread) {
     const absl::StatusOr<Simulation> simulation = Simulate(plan.set(), 0, 3, Lasting(std::vector<int64_t>(20, 1)));
     Doing doing;
     TestDevice device(false);
-    ActorThread thread({plan.set(), 0, {{pb::COMPUTE, device, doing}}, doing, doing});
+    ActorThread thread({plan.set(), 0, {{kComputeQueue, device, doing}}, doing, doing});
     thread.Grant(0, 0, 3);
     while (thread.Turn()) {
     }

@@ -7,6 +7,7 @@
 #include "actor/transport/message_bus.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
 
@@ -28,8 +29,8 @@ TestPlan Row() {
 
 // Of process 1, whose one thread computes.
 absl::StatusOr<std::unique_ptr<MailFile>> FileOfMiddle(TestPlan& plan) {
-  std::vector<int> thread_of(3 * pb::Queue_ARRAYSIZE, -1);
-  thread_of[AddressOf(1, pb::COMPUTE)] = 0;
+  std::vector<int> thread_of(3 * kNumQueues, -1);
+  thread_of[AddressOf(1, kComputeQueue)] = 0;
   return MailFile::Create(plan.set(), 1, /*num_threads=*/1, thread_of);
 }
 
@@ -41,8 +42,8 @@ TEST(MailFileTest, CarriesMessagesOfEachSender) {
   for (const int sender : {0, 2}) {
     SCOPED_TRACE(sender);
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<PeerMailFile> peer, PeerMailFile::Map(file->announcement(), sender));
-    EXPECT_EQ(peer->WriterTo(AddressOf(0, pb::COMPUTE)), nullptr);
-    RingWriter* const writer = peer->WriterTo(AddressOf(1, pb::COMPUTE));
+    EXPECT_EQ(peer->WriterTo(AddressOf(0, kComputeQueue)), nullptr);
+    RingWriter* const writer = peer->WriterTo(AddressOf(1, kComputeQueue));
     ASSERT_NE(writer, nullptr);
     const Message message{.slot = 10 + sender};
     ASSERT_OK(writer->Write({&message, 1}, 0));
@@ -96,7 +97,7 @@ TEST(MailFileTest, RefusesAnnouncementsThatMakeNoSense) {
            with([](Mail, Ring ring) { ring.set_capacity(0); }),
            with([](Mail mail, Ring ring) { ring.set_bell(mail.size()); }),
            with([](Mail, Ring ring) { ring.set_rank(INT32_MAX); }),
-           with([](Mail, Ring ring) { ring.set_queue(static_cast<pb::Queue>(77)); }),
+           with([](Mail, Ring ring) { ring.set_queue(77); }),
        }) {
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("in a file of")));
   }

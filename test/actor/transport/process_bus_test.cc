@@ -9,6 +9,7 @@
 #include "actor/transport/shipments.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
 
@@ -174,7 +175,7 @@ TEST_F(ProcessBusTest, WhatIsReadOnAnotherHostIsShippedWithItsMessage) {
 
 // A ring has room for everything that can be on its way, so more than that is wrong.
 TEST_F(ProcessBusTest, ARingThatIsFullIsAnError) {
-  std::vector<int> thread_of(5 * kQueuesOfRank, -1);
+  std::vector<int> thread_of(5 * kNumQueues, -1);
   thread_of[At(2)] = thread_of[At(3)] = 0;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<MailFile> theirs, MailFile::Create(plan_.set(), 1, 1, thread_of));
   std::map<int, std::unique_ptr<PeerMailFile>> files;

@@ -7,6 +7,7 @@
 #include "compiler/lower/program.h"
 #include "compiler/lower/program_text.h"
 #include "compiler/lower/wait_graph.h"
+#include "oneflow_core/zones.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/compiler/plan/random_job.h"
 #include "test/support/spelled_out.h"
@@ -129,9 +130,9 @@ TEST(CompileTest, PlansOfAJobShareVariablesAndOverlayTheRest) {
   EXPECT_EQ(two.variables_size(), one.variables_size());
   ASSERT_EQ(one.classes_size(), 1);
   ASSERT_EQ(two.classes_size(), 1);
-  EXPECT_EQ(two.classes(0).private_bytes(), one.classes(0).private_bytes());
-  EXPECT_EQ(two.classes(0).shared_bytes(), one.classes(0).shared_bytes());
-  EXPECT_GT(one.classes(0).private_bytes(), one.classes(0).private_variable_bytes());
+  EXPECT_EQ(BytesOfZone(two.classes(0), kPrivateZone), BytesOfZone(one.classes(0), kPrivateZone));
+  EXPECT_EQ(BytesOfZone(two.classes(0), kSharedZone), BytesOfZone(one.classes(0), kSharedZone));
+  EXPECT_GT(BytesOfZone(one.classes(0), kPrivateZone), VariableBytesOfZone(one.classes(0), kPrivateZone));
 }
 
 TEST(CompileTest, RanksKnowTheirProcessAndDevice) {

@@ -10,6 +10,7 @@
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/models/mlp.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/queues.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
@@ -89,7 +90,7 @@ TEST(ModelsTest, EveryActorSaysWhatItIsOfAStep) {
       EXPECT_GE(part.ns(), 0) << actor.name();
       sections.insert(part.section());
       // The model is cut in two chunks, the second on ranks 4 to 7.
-      if (actor.queue() == pb::COMPUTE && part.section() == pb::FORWARD) {
+      if (actor.queue() == kComputeQueue && part.section() == pb::FORWARD) {
         EXPECT_EQ(part.chunk(), actor.rank() / 4) << actor.name();
       }
     }
@@ -161,7 +162,7 @@ TEST(ModelsTest, AnMlpOnOneDeviceIsOneActorPerQueueAndMovesNothing) {
   const pb::Program program_of_all = testing::SpelledOut(set);
   for (const pb::Plan& plan : program_of_all.plans()) {
     EXPECT_LE(std::count_if(plan.actors().begin(), plan.actors().end(),
-                            [](const pb::Actor& x) { return x.queue() == pb::COMPUTE; }),
+                            [](const pb::Actor& x) { return x.queue() == kComputeQueue; }),
               1)
         << plan.name();
     EXPECT_EQ(PredictedBytesMoved(plan), 0);

@@ -8,6 +8,8 @@
 
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_text.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/compiler/plan/random_job.h"
 #include "test/support/status_matchers.h"
@@ -85,10 +87,12 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
   const std::vector<Damage> damages = {
       {[](auto& set) { set.set_version(1); }, "version is 1"},
       {[](auto& set) { set.mutable_classes(0)->add_ranks(99); }, "rank 99"},
-      {[](auto& set) { set.mutable_classes(0)->set_private_variable_bytes(1 << 30); }, "variables of the private zone"},
+      {[](auto& set) { MutableZone(*set.mutable_classes(0), kPrivateZone).set_variable_bytes(1 << 30); },
+       "variables of the private zone"},
       {[](auto& set) { set.mutable_variables(0)->mutable_offsets(0)->set_offset(-64); }, "bytes at -64"},
       {[](auto& set) { set.mutable_variables(0)->clear_offsets(); }, "bytes at -1"},
-      {[](auto& set) { set.mutable_plans(0)->mutable_memory(0)->set_private_bytes(INT64_MAX); }, "private region"},
+      {[](auto& set) { MutableZone(*set.mutable_plans(0)->mutable_memory(0), kPrivateZone).set_bytes(INT64_MAX); },
+       "private region"},
       {[](auto& set) { FindRegister(set, HasMemory).set_offset(int64_t{1} << 40); }, "its slots: "},
       {[](auto& set) { FindRegister(set, HasMemory).set_slots(INT32_MAX); }, "2147483647 slots of "},
       {[](auto& set) { FindRegister(set, HasMemory).set_slot_bytes(1); }, "operand in register"},
@@ -109,7 +113,8 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
        },
        "has output register 'read' twice"},
       {[](auto& set) { FindRegister(set, HasMemory).set_offset(2); }, "begins at 2, which is no multiple of 64"},
-      {[](auto& set) { set.mutable_classes(0)->set_private_bytes(INT64_MAX); }, "private zone: 9223372036854775807"},
+      {[](auto& set) { MutableZone(*set.mutable_classes(0), kPrivateZone).set_bytes(INT64_MAX); },
+       "private zone: 9223372036854775807"},
       {[](auto& set) { FindCall(set).mutable_instructions(0)->set_op("add"); }, "which only boxings do, not 'add'"},
       {[](auto& set) { FindCall(set).mutable_instructions(0)->clear_op(); }, "it names no op"},
       {[](auto& set) {
@@ -120,7 +125,7 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
        "it has no outputs"},
       {[](auto& set) { set.mutable_plans(0)->mutable_orders()->RemoveLast(); }, "is in no order of class"},
       {[](auto& set) { *set.mutable_plans(0)->add_orders() = set.plans(0).orders(0); }, "there are two"},
-      {[](auto& set) { set.mutable_plans(0)->mutable_orders(0)->set_queue(pb::HOST); }, "is on queue 1"},
+      {[](auto& set) { set.mutable_plans(0)->mutable_orders(0)->set_queue(kHostQueue); }, "is on queue 1"},
       {[](auto& set) { set.mutable_tensors(FindCall(set).instructions(0).inputs(0).tensor())->set_dims(0, 1000); },
        "there is room for"},
       {[](auto& set) { set.mutable_tensors(0)->set_layout(2); }, "tensor 0: layout 2"},

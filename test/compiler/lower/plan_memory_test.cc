@@ -15,6 +15,7 @@
 #include "oneflow_core/library_memory.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/zones.h"
 #include "sbp/device_kinds.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
@@ -60,9 +61,9 @@ TEST(PlanMemoryTest, TrainingTakesLittleMoreThanWhatIsInUseAtOnce) {
     SCOPED_TRACE(absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro-batches ", x.micro_batches));
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsFor(x)));
     for (const pb::ClassMemory& memory : set.plans(0).memory()) {
-      EXPECT_GT(memory.private_bound(), 0);
-      const int64_t bound = memory.private_bound() + memory.shared_bound();
-      EXPECT_LE(memory.private_bytes() + memory.shared_bytes(), (x.pp == 1 ? 1.005 : 1.025) * bound);
+      EXPECT_GT(memory.zones(kPrivateZone).bound(), 0);
+      const int64_t bound = memory.zones(kPrivateZone).bound() + memory.zones(kSharedZone).bound();
+      EXPECT_LE(BytesOfZones(memory), (x.pp == 1 ? 1.005 : 1.025) * bound);
     }
   }
 }
@@ -111,9 +112,9 @@ TEST(PlanMemoryTest, UsesAddUpToNoMoreThanThereIs) {
       const pb::ClassMemory& memory = plan.memory(c);
       int64_t used = 0;
       for (const pb::MemoryUse& use : memory.at_peak()) used += use.bytes();
-      const int64_t variables = of.private_variable_bytes() + of.shared_variable_bytes();
-      EXPECT_LE(used, variables + memory.private_bytes() + memory.shared_bytes());
-      EXPECT_GE(used, variables + memory.private_bound());
+      const int64_t variables = VariableBytesOfZones(of);
+      EXPECT_LE(used, variables + BytesOfZones(memory));
+      EXPECT_GE(used, variables + memory.zones(kPrivateZone).bound());
       EXPECT_GE(memory.at_peak(0).bytes() + memory.at_peak(1).bytes(), variables) << "weights and optimizer";
       if (plan.name() != "train") {
         EXPECT_EQ(memory.at_peak(5).bytes(), 10'000'000) << "scratch";
@@ -165,7 +166,7 @@ TEST(PlanMemoryTest, ADeviceHoldsWhatLibrariesTakeToo) {
   EXPECT_EQ(of.library_bytes(), expected) << peers.size() << " peers";
   EXPECT_EQ(program.ranks(0).library_bytes(), expected);
   EXPECT_THAT(PlanMemoryText(set), HasSubstr(", libraries about "));
-  const int64_t needed = of.private_bytes() + of.shared_bytes();
+  const int64_t needed = BytesOfZones(of);
   options.hosts[0].device.memory_bytes = needed + expected;
   EXPECT_OK(Plan(options));
   options.hosts[0].device.memory_bytes = needed + expected - 1;
@@ -208,7 +209,7 @@ TEST(PlanMemoryTest, AHostHoldsWhatItsGpusReadAndFetch) {
   int64_t on_host = 0;
   for (const pb::RankClass& of : set.classes()) {
     EXPECT_GT(of.host_bytes(), 0);
-    EXPECT_LT(of.host_bytes(), of.private_bytes() / 100) << "tokens, and a loss";
+    EXPECT_LT(of.host_bytes(), BytesOfZone(of, kPrivateZone) / 100) << "tokens, and a loss";
     on_host += of.host_bytes() * of.ranks_size();
   }
   EXPECT_THAT(PlanMemoryText(set), HasSubstr(" of its host\n"));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
@@ -26,7 +28,7 @@ absl::StatusOr<PhysicalPlan> PlanOf(const Graph& graph, const CompileOptions& op
   Boxings boxings(topology, options.device);
   const RankClasses classes({&graph}, options.mesh.size());
   OF_ASSIGN_OR_RETURN(const ChainGraph chains, BuildChains(graph, Ops(), topology));
-  OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables({&graph}, classes, boxings));
+  OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables({&graph}, Ops(), classes, boxings));
   return BuildPhysicalPlan(
       {graph, Ops(), options.mesh, classes, chains, boxings, variables, options.micro_batches, options.kernel_scratch},
       "g");
@@ -53,8 +55,8 @@ std::vector<std::string> NamesOf(const PhysicalPlan& plan, const std::vector<int
 TEST(BuildPlanTest, AStepOnOneDeviceIsOneActorThatComputesBehindOneThatReads) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({}), OptionsFor({})));
   ASSERT_THAT(plan.actors, SizeIs(2));
-  EXPECT_EQ(plan.actors[0].queue, Queue::kHost);
-  EXPECT_EQ(plan.actors[1].queue, Queue::kCompute);
+  EXPECT_EQ(plan.actors[0].queue, kHostQueue);
+  EXPECT_EQ(plan.actors[1].queue, kComputeQueue);
   ASSERT_THAT(plan.registers, SizeIs(1));
   EXPECT_EQ(plan.registers[0].slots, 2) << "the next step is read meanwhile";
 }
@@ -95,7 +97,7 @@ TEST(BuildPlanTest, AReduceScatterReadsARegisterThatEveryRankHas) {
   ASSERT_NE(gradient, nullptr);
   EXPECT_EQ(gradient->placement.ToString(), "[dp=2]{0,1}");
   EXPECT_THAT(NamesOf(plan, gradient->consumers), ElementsAre(HasSubstr("boxing.2 s0/scatter")));
-  EXPECT_EQ(gradient->zone, Zone::kShared);
+  EXPECT_EQ(gradient->zone, kSharedZone);
   EXPECT_EQ(gradient->slot_bytes, 16 * 16 * 4);
 }
 
@@ -110,7 +112,7 @@ TEST(BuildPlanTest, APlanOfManyRanksIsAsLargeAsThatOfTwo) {
 
 TEST(BuildPlanTest, ReadersInTheSameProcessNeedNoSharedMemory) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({1, 2, 1}), OptionsFor({1, 2, 1}, 2)));
-  for (const PhysicalRegister& reg : plan.registers) EXPECT_EQ(reg.zone, Zone::kPrivate) << reg.name;
+  for (const PhysicalRegister& reg : plan.registers) EXPECT_EQ(reg.zone, kPrivateZone) << reg.name;
 }
 
 TEST(BuildPlanTest, OneEmptyRegisterThatStartsFilledOrdersUpdatesAfterReads) {
@@ -138,7 +140,7 @@ TEST(BuildPlanTest, WhatIsFetchedOfAVariableIsReadBeforeItIsOverwritten) {
   ASSERT_NE(order, nullptr);
   EXPECT_EQ(order->initially_filled, 1);
   EXPECT_EQ(order->slots, 1);
-  const auto is_host = [&](int reader) { return plan.actors[reader].queue == Queue::kHost; };
+  const auto is_host = [&](int reader) { return plan.actors[reader].queue == kHostQueue; };
   EXPECT_TRUE(std::any_of(order->consumers.begin(), order->consumers.end(), is_host));
 }
 
@@ -174,7 +176,7 @@ TEST(BuildPlanTest, AConstantVariableIsPublishedToTheOtherRanksOnly) {
   EXPECT_EQ(reg->variable, 0);
   EXPECT_EQ(reg->slot_bytes, 8);
   EXPECT_EQ(reg->slot_stride, 0);
-  EXPECT_EQ(reg->zone, Zone::kShared);
+  EXPECT_EQ(reg->zone, kSharedZone);
   EXPECT_EQ(reg->initially_filled, 0);
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, Ranks(2), Ops()));
   const pb::Program program = testing::SpelledOut(set);
@@ -257,7 +259,7 @@ TEST(BuildPlanTest, TheHostHandsOutBeforeItReads) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, Ranks(1), Ops()));
   std::map<std::string, int> priority;
   for (const pb::ClassActor& actor : set.plans(0).actors()) {
-    if (actor.queue() == pb::HOST) priority[actor.instructions(0).op()] = actor.priority();
+    if (actor.queue() == kHostQueue) priority[actor.instructions(0).op()] = actor.priority();
   }
   ASSERT_EQ(priority.size(), 2);
   EXPECT_GT(priority["fetch"], priority["read_data"]);

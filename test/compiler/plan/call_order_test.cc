@@ -4,6 +4,7 @@
 #include "compiler/lower/program_text.h"
 #include "compiler/lower/wait_graph.h"
 #include "gmock/gmock.h"
+#include "oneflow_core/zones.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
@@ -36,7 +37,7 @@ TEST(CallOrderTest, NoRankReadsAnothersMemory) {
         EXPECT_EQ(plan.actors(consumer).rank(), plan.actors(reg.producer()).rank()) << reg.name();
       }
     }
-    for (const pb::Rank& rank : program.ranks()) EXPECT_EQ(rank.shared_bytes(), 0);
+    for (const pb::Rank& rank : program.ranks()) EXPECT_EQ(BytesOfZone(rank, kSharedZone), 0);
     EXPECT_OK(CheckPlanLive(set.plans(0)));
     EXPECT_OK(CheckSpelledOutLive(plan));
   }

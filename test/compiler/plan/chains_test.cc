@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "oneflow_core/queues.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 
@@ -27,8 +28,8 @@ TEST(ChainsTest, AStepOnOneDeviceIsOneChainPerQueueThatUpdatesAfterAllReads) {
   const Graph graph = TrainingStep({});
   ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops(), OneProcess()));
   ASSERT_THAT(chains.chains, SizeIs(2));
-  EXPECT_EQ(chains.chains[0].queue, Queue::kHost);
-  EXPECT_EQ(chains.chains[1].queue, Queue::kCompute);
+  EXPECT_EQ(chains.chains[0].queue, kHostQueue);
+  EXPECT_EQ(chains.chains[1].queue, kComputeQueue);
   EXPECT_EQ(graph.node(chains.chains[1].nodes.back()).op, "sgd_update");
 }
 
@@ -96,7 +97,7 @@ TEST(ChainsTest, WhatMicroBatchesWaitForSharesNoChainWithWhatWaitsForThem) {
   const int a = chains.chain_of_node[graph.FindNode("leading")], b = chains.chain_of_node[graph.FindNode("trailing")];
   EXPECT_EQ(chains.chains[a].level, chains.chains[b].level) << "or this tests nothing";
   EXPECT_NE(a, b);
-  EXPECT_OK(VerifyChains(graph, chains));
+  EXPECT_OK(VerifyChains(graph, Ops(), chains));
 }
 
 TEST(ChainsTest, AnUpdateThatNeedsNothingStillComesAfterTheLastReader) {
@@ -181,7 +182,7 @@ TEST(ChainsTest, TheCheckFindsANodeBeforeItsInput) {
   const Graph graph = TrainingStep({});
   ASSERT_OK_AND_ASSIGN(ChainGraph chains, BuildChains(graph, Ops(), OneProcess()));
   std::swap(chains.chains[1].nodes.front(), chains.chains[1].nodes.back());
-  EXPECT_THAT(VerifyChains(graph, chains), StatusIs(absl::StatusCode::kInternal, HasSubstr("must run after")));
+  EXPECT_THAT(VerifyChains(graph, Ops(), chains), StatusIs(absl::StatusCode::kInternal, HasSubstr("must run after")));
 }
 
 }  // namespace

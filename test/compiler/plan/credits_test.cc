@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "oneflow_core/queues.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
@@ -153,7 +154,7 @@ TEST(CreditsTest, WhatOthersWaitForIsMostUrgent) {
   const auto chain = [](Chain::Kind kind, StepPart part, bool gradients, int level) {
     Chain made;
     made.kind = kind;
-    made.queue = kind == Chain::Kind::kBoxing ? Queue::kCommunication : Queue::kCompute;
+    made.queue = kind == Chain::Kind::kBoxing ? kCommunicationQueue : kComputeQueue;
     made.part = part;
     made.gradients = gradients;
     made.level = level;

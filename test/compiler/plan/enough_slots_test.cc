@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -32,7 +33,7 @@ class PlanKit {
     plan_.actors[to].inputs.push_back({id});
     return id;
   }
-  void Order(std::vector<int> actors) { plan_.orders.push_back({0, Queue::kCompute, std::move(actors)}); }
+  void Order(std::vector<int> actors) { plan_.orders.push_back({0, kComputeQueue, std::move(actors)}); }
 
   PhysicalPlan& plan() { return plan_; }
   std::vector<int> SlotsGiven() {

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "compiler/plan/build_plan.h"
 #include "compiler/plan/memory.h"
+#include "oneflow_core/zones.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 
@@ -34,7 +35,7 @@ struct Planned {
         boxings(topology, options.device),
         classes({&graph}, options.mesh.size()),
         chains(*BuildChains(graph, Ops(), topology)),
-        variables(*LayOutVariables({&graph}, classes, boxings)),
+        variables(*LayOutVariables({&graph}, Ops(), classes, boxings)),
         input{graph, Ops(), options.mesh, classes, chains, boxings, variables, shape.micro_batches, MatmulScratch()},
         plan(*BuildPhysicalPlan(input, "train")) {
     EXPECT_OK(AssignMemory(input, plan));
@@ -126,7 +127,7 @@ TEST(MemoryCheckTest, AWorkspaceOnARegisterInUseIsFound) {
   Planned planned({2, 1, 4});
   int found = 0;
   for (PhysicalRegister& reg : planned.plan.registers) {
-    if (reg.slot_bytes == 0 || reg.variable >= 0 || reg.zone != Zone::kPrivate) continue;
+    if (reg.slot_bytes == 0 || reg.variable >= 0 || reg.zone != kPrivateZone) continue;
     const int64_t before = reg.offset;
     for (const PhysicalActor& actor : planned.plan.actors) {
       for (const PhysicalInstruction& instruction : actor.instructions) {

@@ -1,5 +1,6 @@
 #include "compiler/plan/variables.h"
 
+#include "oneflow_core/zones.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 
@@ -13,7 +14,7 @@ using testing::StatusIs;
 
 absl::StatusOr<VariableTable> TableOf(const std::vector<const Graph*>& graphs, int ranks, int ranks_per_process) {
   const Topology topology = JobTopology(OptionsFor({1, ranks, 1}, ranks_per_process));
-  return LayOutVariables(graphs, RankClasses(graphs, ranks), Boxings(topology, DeviceKind::kCpu));
+  return LayOutVariables(graphs, Ops(), RankClasses(graphs, ranks), Boxings(topology, DeviceKind::kCpu));
 }
 
 TEST(VariablesTest, AVariableIsSharedIfAnotherProcessMayReadItInAnyGraph) {
@@ -23,10 +24,10 @@ TEST(VariablesTest, AVariableIsSharedIfAnotherProcessMayReadItInAnyGraph) {
   const ValueId w = sample.Variable("w", {4}, split);
   sample.Node1("relu", "use", {sample.Box("to1", w, first)}, first);
   ASSERT_OK_AND_ASSIGN(const VariableTable two, TableOf({&train.graph(), &sample.graph()}, 4, 2));
-  EXPECT_EQ(two.Find("w").zone, Zone::kShared);
-  EXPECT_EQ(two.Find("v").zone, Zone::kPrivate);
+  EXPECT_EQ(two.Find("w").zone, kSharedZone);
+  EXPECT_EQ(two.Find("v").zone, kPrivateZone);
   ASSERT_OK_AND_ASSIGN(const VariableTable one, TableOf({&train.graph(), &sample.graph()}, 4, 4));
-  EXPECT_EQ(one.Find("w").zone, Zone::kPrivate);
+  EXPECT_EQ(one.Find("w").zone, kPrivateZone);
 }
 
 TEST(VariablesTest, HasRoomForItsLargestShardInEveryClass) {

@@ -3,6 +3,7 @@
 
 #include "compiler/lower/program.h"
 #include "compiler/schedule/named_schedule.h"
+#include "oneflow_core/queues.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 
@@ -34,9 +35,9 @@ Trace TraceUnder(const std::string& schedule) {
   for (int a = 0; a < trace.head.program().plans(0).actors_size(); ++a) {
     const pb::Actor& actor = trace.head.program().plans(0).actors(a);
     int64_t ms = 100;
-    if (actor.queue() == pb::COMMUNICATION) ms = 1;
+    if (actor.queue() == kCommunicationQueue) ms = 1;
     constexpr int64_t kOfSection[] = {100, 2, 4, 6, 10, 100};
-    if (actor.queue() == pb::COMPUTE) ms = kOfSection[actor.section()] + actor.rank();
+    if (actor.queue() == kComputeQueue) ms = kOfSection[actor.section()] + actor.rank();
     for (int act = 0; act < 6; ++act) {
       TracedAct one;
       one.actor = a;

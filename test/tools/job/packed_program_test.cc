@@ -10,6 +10,7 @@
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/zones.h"
 #include "test/support/status_matchers.h"
 #include "tools/job/kernel_scratch.h"
 
@@ -118,7 +119,7 @@ TEST(PackedProgramTest, WhatDoesNotFitTogetherIsRefused) {
       {[&](pb::PackedProgram& p) { p.mutable_plans(0)->mutable_registers(0)->add_consumers(0); }, "consumers where"},
       {[&](pb::PackedProgram& p) { p.mutable_plans(0)->mutable_registers(0)->set_num_consumers(0, -1); },
        "consumers end"},
-      {[&](pb::PackedProgram& p) { p.mutable_variables(0)->add_zones(pb::SHARED); }, "zones where there are"},
+      {[&](pb::PackedProgram& p) { p.mutable_variables(0)->add_zones(kSharedZone); }, "zones where there are"},
       {[&](pb::PackedProgram& p) { *p.mutable_head()->add_plans() = p.plans(0).head(); }, "its head has"},
   };
   for (const auto& c : cases) {

@@ -2,6 +2,7 @@
 
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_reader.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow::testing {
 
@@ -20,7 +21,7 @@ pb::JobSpec EmptyJob(int processes, int devices_per_process, int hosts, int64_t 
   host.set_devices(num_ranks / hosts);
   pb::RankClass& all = *plan.add_classes();
   for (int rank = 0; rank < num_ranks; ++rank) all.add_ranks(rank);
-  all.set_private_bytes(rank_bytes);
+  MutableZone(all, kPrivateZone).set_bytes(rank_bytes);
   pb::JobSpec spec;
   spec.set_name("empty");
   spec.set_plan(*SerializePlan(plan));

@@ -208,7 +208,8 @@ void AddMemory(const pb::PlanSet& plan, Gang& gang) {
   std::vector<int64_t> of_process(plan.hosts().num_ranks() / gang.devices_per_process, 0);
   const bool own_memory = plan.hosts().device() == "cuda";
   for (const pb::RankClass& alike : plan.classes()) {
-    const int64_t device = Sum(alike.private_bytes(), alike.shared_bytes());
+    int64_t device = 0;
+    for (const pb::ZoneBytes& zone : alike.zones()) device = Sum(device, zone.bytes());
     if (own_memory) gang.device_bytes = std::max(gang.device_bytes, Sum(device, alike.library_bytes()));
     for (const int rank : alike.ranks()) {
       int64_t& bytes = of_process[rank / gang.devices_per_process];

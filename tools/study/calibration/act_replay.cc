@@ -16,8 +16,8 @@
 #include "actor/instruction/bound_instruction.h"
 #include "actor/local_device.h"
 #include "actor/memory.h"
-#include "actor/queues.h"
 #include "actor/variables.h"
+#include "oneflow_core/queues.h"
 #include "tools/job/median.h"
 
 namespace oneflow {
@@ -180,7 +180,7 @@ class RankReplay {
   };
 
   // The main queue has all cores, others have one at most, as in the engine.
-  absl::StatusOr<DeviceContext*> DeviceOf(pb::Queue queue) {
+  absl::StatusOr<DeviceContext*> DeviceOf(int queue) {
     Queue& of = queues_[queue];
     if (of.device == nullptr) {
       OF_ASSIGN_OR_RETURN(of.device, OpenDevice(program_, rank_, queue == MainQueue() ? options_.threads : 1));
@@ -227,7 +227,7 @@ class RankReplay {
   const ActOrder& order_;
   const ReplayOptions& options_;
   const std::function<void(Fetched)> on_fetch_;  // values are dropped
-  std::map<pb::Queue, Queue> queues_;
+  std::map<int, Queue> queues_;
   std::map<int, Entry> actors_;
   Afterwards afterwards_;
 };

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "actor/queues.h"
 #include "actor/sim/simulator.h"
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/queues.h"
 #include "tools/control/process/stop_signals.h"
 #include "tools/control/process/temp_dir.h"
 #include "tools/control/process/write_file.h"

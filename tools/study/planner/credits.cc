@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "actor/queues.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_places.h"
 #include "compiler/lower/wait_graph.h"
 #include "compiler/plan/solve_credits.h"
+#include "oneflow_core/queues.h"
 #include "tools/job/act_times.h"
 
 namespace oneflow {

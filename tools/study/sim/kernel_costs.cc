@@ -9,10 +9,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "actor/queues.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "kernels/random.h"
+#include "oneflow_core/queues.h"
 #include "tools/job/first_error.h"
 #include "tools/job/read_text.h"
 #include "tools/study/sim/instruction_text.h"
@@ -181,7 +181,7 @@ absl::Status KernelCosts::TakeMessages(const pb::KernelCosts& file, const Kernel
     const Link link = d == 0 ? Link{} : d == 1 ? topology_.device().same_process : topology_.device().same_host;
     message_us_[d] = {1e6 * link.alpha_s};
   }
-  queues_.resize(kQueuesOfRank);
+  queues_.resize(kNumQueues);
   for (const pb::QueueCost& cost : file.queues()) {
     const auto kind = std::find_if(std::begin(kQueues), std::end(kQueues),
                                    [&](const QueueKind& x) { return absl::EqualsIgnoreCase(x.name, cost.queue()); });

@@ -5,24 +5,24 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "actor/queues.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
 
 constexpr size_t kMostRegisters = 3;  // whose slots are changed; each takes two simulations
 
-// Acts of one queue take `factor` times as long; with communication what is sent with messages, too.
-SimulatedCosts Scaled(const SimulatedCosts& costs, const pb::Plan& plan, pb::Queue queue, double factor) {
+// Acts of the queues of a trait take `factor` times as long; with communication what is sent with messages, too.
+SimulatedCosts Scaled(const SimulatedCosts& costs, const pb::Plan& plan, bool QueueKind::*trait, double factor) {
   SimulatedCosts scaled = costs;
-  scaled.act = [&costs, &plan, queue, factor](int32_t actor, int64_t act) {
+  scaled.act = [&costs, &plan, trait, factor](int32_t actor, int64_t act) {
     ActCost cost = costs.act(actor, act);
-    if (plan.actors(actor).queue() != queue) return cost;
+    if (!(QueueKindOf(plan.actors(actor).queue()).*trait)) return cost;
     cost.ns = static_cast<int64_t>(factor * static_cast<double>(cost.ns));
     cost.link_ns = static_cast<int64_t>(factor * static_cast<double>(cost.link_ns));
     return cost;
   };
-  if (!KindOf(queue).moves_between_ranks || !costs.shipment_ns) return scaled;
+  if (trait != &QueueKind::moves_between_ranks || !costs.shipment_ns) return scaled;
   scaled.shipment_ns = [&costs, factor](int32_t from, int64_t act, int32_t to, int32_t register_id) {
     return static_cast<int64_t>(factor * static_cast<double>(costs.shipment_ns(from, act, to, register_id)));
   };
@@ -94,8 +94,10 @@ absl::StatusOr<std::vector<Knob>> TurnKnobs(const pb::Program& program, int64_t 
                                             const TraceSummary& base) {
   const pb::Plan& plan = program.plans(base.steps.plan);
   KnobTurner turner(program, steps, base);
-  OF_RETURN_IF_ERROR(turner.Try("communication twice as fast", program, Scaled(costs, plan, pb::COMMUNICATION, 0.5)));
-  OF_RETURN_IF_ERROR(turner.Try("computing a tenth faster", program, Scaled(costs, plan, pb::COMPUTE, 1 / 1.1)));
+  OF_RETURN_IF_ERROR(
+      turner.Try("communication twice as fast", program, Scaled(costs, plan, &QueueKind::moves_between_ranks, 0.5)));
+  OF_RETURN_IF_ERROR(
+      turner.Try("computing a tenth faster", program, Scaled(costs, plan, &QueueKind::is_main, 1 / 1.1)));
   OF_RETURN_IF_ERROR(turner.Try("messages and waking up for nothing", program,
                                 {.act = costs.act,
                                  .shipment_ns = costs.shipment_ns,

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "actor/queues.h"
 #include "actor/sim/simulator.h"
 #include "actor/trace/trace.h"
+#include "oneflow_core/queues.h"
 #include "tools/study/trace/steps.h"
 
 namespace oneflow {
@@ -38,7 +38,7 @@ class MeasuredCosts {
   // What the runtime took for messages and around acts, every time that it was seen, in nanoseconds.
   struct AroundActs {
     std::array<std::vector<double>, 3> message_ns;  // between queues of a rank, ranks of a process, processes
-    std::array<std::vector<double>, kQueuesOfRank> wake_ns, pause_ns;
+    std::array<std::vector<double>, kNumQueues> wake_ns, pause_ns;
   };
   const AroundActs& around_acts() const { return around_acts_; }
   // Borrows this.

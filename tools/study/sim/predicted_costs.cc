@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "actor/queues.h"
+#include "oneflow_core/queues.h"
 #include "tools/study/sim/kernel_groups.h"
 #include "tools/study/sim/op_work.h"
 
@@ -73,7 +73,7 @@ PredictedCosts::PredictedCosts(const pb::Program& program, int plan, Topology to
 PredictedAct PredictedCosts::CostOf(const pb::Actor& actor, PricedKernels kernels) const {
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
   PredictedAct cost;
-  if (KindOf(actor.queue()).moves_between_ranks) cost.ns = Ns(device.act_s);
+  if (QueueKindOf(actor.queue()).moves_between_ranks) cost.ns = Ns(device.act_s);
   const GroupedBytes groups = GroupsOf(actor, kernels);
   for (int i = 0; i < actor.instructions_size(); ++i)
     Add(actor, actor.instructions(i), groups.bytes.empty() ? -1 : groups.bytes[i], cost);

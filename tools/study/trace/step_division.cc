@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "actor/queues.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -75,7 +75,7 @@ class Divider {
       const int64_t end = std::clamp(act->end_ns, from, until), begin = std::clamp(act->begin_ns, from, end);
       to.messages += until - end;
       const pb::Actor& actor = trace_.ActorOf(*act);
-      const QueueKind& queue = KindOf(actor.queue());
+      const QueueKind& queue = QueueKindOf(actor.queue());
       int64_t& what = queue.moves_between_ranks ? to.exposed[absl::StrJoin(actor.crosses(), ", ")]
                       : queue.launches          ? to.bubble
                                                 : to.host;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "actor/trace/track.h"
+#include "oneflow_core/queues.h"
 #include "tools/study/trace/step_division.h"
 
 namespace oneflow {

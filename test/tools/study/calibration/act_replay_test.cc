@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
 
@@ -23,7 +24,7 @@ struct Job {
   std::vector<ActOrder> order{{small, small}, {copy, large, copy, large}};
 
   Job() {
-    plan.plan().mutable_actors(copy)->set_queue(pb::COMMUNICATION);
+    plan.plan().mutable_actors(copy)->set_queue(kCommunicationQueue);
     const int x = plan.Register("x", {small}, {{copy}}, 1, 64), y = plan.Register("y", {copy}, {{large}}, 2, 64);
     const int z = plan.Register("z", {large}, {{small}}, 2, 1 << 20, /*initially_filled=*/1);
     plan.Instruct(small, pb::Instruction::COMPUTE, "relu", {x}, {x});

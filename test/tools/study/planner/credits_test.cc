@@ -5,6 +5,7 @@
 
 #include "compiler/lower/compile.h"
 #include "compiler/lower/program.h"
+#include "oneflow_core/queues.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 
@@ -64,7 +65,7 @@ TEST(PlanCreditsTest, AQueueOfAClassDoesOneThingAtATime) {
   }
   // Both stages compute, each on its own.
   EXPECT_GE(std::count_if(times.queues.begin(), times.queues.end(),
-                          [&](const auto& queue) { return traced.plan().actors(queue[0]).queue() == pb::COMPUTE; }),
+                          [&](const auto& queue) { return traced.plan().actors(queue[0]).queue() == kComputeQueue; }),
             2);
 }
 

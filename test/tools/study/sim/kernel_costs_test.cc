@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
@@ -30,7 +31,7 @@ struct Job {
   int work = plan.Actor(0, "work"), copy = plan.Actor(1, "copy"), after = plan.Actor(1, "after");
 
   Job() {
-    plan.plan().mutable_actors(copy)->set_queue(pb::COMMUNICATION);
+    plan.plan().mutable_actors(copy)->set_queue(kCommunicationQueue);
     const int x = plan.Register("x", {work}, {{copy}}, 1, 1000), y = plan.Register("y", {copy}, {{after}}, 1, 1000);
     for (int i = 0; i < 2; ++i) plan.Instruct(work, pb::Instruction::COMPUTE, "relu", {x}, {x});
     plan.Copy(copy, {x}, y);

@@ -2,6 +2,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
 #include "tools/study/sim/knobs.h"
@@ -24,7 +25,7 @@ using ::testing::Pair;
 TestPlan Transfer(int slots) {
   TestPlan plan({0, 1});
   const int work = plan.Actor(0, "work"), copy = plan.Actor(1, "copy"), after = plan.Actor(1, "after");
-  plan.plan().mutable_actors(copy)->set_queue(pb::COMMUNICATION);
+  plan.plan().mutable_actors(copy)->set_queue(kCommunicationQueue);
   plan.Register("out", {work}, {{copy}}, slots);
   plan.Register("boxed", {copy}, {{after}}, slots);
   plan.set().set_plan_hash("abc");
@@ -72,7 +73,7 @@ TEST(MeasuredCostsTest, RefuseATraceOfAnotherPlan) {
 TEST(PredictedCostsTest, AreARoofline) {
   TestPlan plan({0, 1});
   const int work = plan.Actor(0, "work"), copy = plan.Actor(1, "copy");
-  plan.plan().mutable_actors(copy)->set_queue(pb::COMMUNICATION);
+  plan.plan().mutable_actors(copy)->set_queue(kCommunicationQueue);
   const int x = plan.Register("x", {work}, {{copy}}, 1, 1000), y = plan.Register("y", {copy}, {}, 1, 1000);
   plan.Instruct(work, pb::Instruction::COMPUTE, "relu", {x}, {x});
   plan.Copy(copy, {x}, y);

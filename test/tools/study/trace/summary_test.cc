@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/queues.h"
 #include "test/actor/trace/played.h"
 #include "test/support/status_matchers.h"
 #include "tools/study/trace/compare.h"
@@ -108,7 +109,7 @@ TEST(TraceSummaryTest, WhatAnotherQueueHidesIsNotOnTheCriticalPath) {
     TestPlan plan({0});
     const int first = plan.Actor(0, "first"), second = plan.Actor(0, "second"), reduce = plan.Actor(0, "reduce"),
               update = plan.Actor(0, "update");
-    plan.plan().mutable_actors(reduce)->set_queue(pb::COMMUNICATION);
+    plan.plan().mutable_actors(reduce)->set_queue(kCommunicationQueue);
     plan.Register("x", {first}, {{second}}, 1);
     plan.Register("gradient", {first}, {{reduce}}, 1);
     plan.Register("other", {second}, {{update}}, 1);
@@ -205,7 +206,7 @@ TEST(TraceComparisonTest, SaysWhenBottlenecksDiffer) {
 TEST(TraceComparisonTest, SaysWhatStepsLeaveOpen) {
   TestPlan plan({0, 0});
   const int update = plan.Actor(0, "update"), left = plan.Actor(1, "left"), right = plan.Actor(0, "right");
-  plan.plan().mutable_actors(right)->set_queue(pb::COMMUNICATION);
+  plan.plan().mutable_actors(right)->set_queue(kCommunicationQueue);
   plan.Register("w", {update}, {{left}, {right}}, 1, 4, /*initially_filled=*/1);
   plan.Register("l", {left}, {{update}}, 1);
   plan.Register("r", {right}, {{update}}, 1);

@@ -1,25 +1,25 @@
-#include "actor/queues.h"
+#include "oneflow_core/queues.h"
 
-#include "absl/strings/ascii.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 
 namespace oneflow {
 namespace {
 
-TEST(QueuesTest, EveryQueueHasItsRowUnderItsOwnNameAndNumber) {
+TEST(QueuesTest, ANumberFromOutsideIsAQueueOrNone) {
   for (const QueueKind& row : kQueues) {
-    EXPECT_EQ(row.name, absl::AsciiStrToLower(pb::Queue_Name(row.queue)));
-    EXPECT_EQ(&KindOf(row.queue), &row);
+    EXPECT_TRUE(IsQueue(row.queue));
+    EXPECT_EQ(&QueueKindOf(row.queue), &row);
     EXPECT_STREQ(QueueName(row.queue), row.name);
   }
-  EXPECT_STREQ(QueueName(pb::Queue_ARRAYSIZE), "?");
-  EXPECT_STREQ(QueueName(-1), "?");
+  for (const int none : {-1, kNumQueues}) {
+    EXPECT_FALSE(IsQueue(none));
+    EXPECT_STREQ(QueueName(none), "?");
+  }
 }
 
 TEST(QueuesTest, TheMainQueueLaunchesForTheOthersSoItLaunchesItself) {
-  EXPECT_TRUE(KindOf(MainQueue()).is_main);
-  EXPECT_TRUE(KindOf(MainQueue()).launches);
+  EXPECT_TRUE(QueueKindOf(MainQueue()).is_main);
+  EXPECT_TRUE(QueueKindOf(MainQueue()).launches);
 }
 
 TEST(QueuesTest, AnAddressSaysRankAndQueue) {
