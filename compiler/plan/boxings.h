@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "compiler/plan/share_bounds.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
 #include "sbp/boxing_reads.h"
@@ -15,17 +16,6 @@
 #include "sbp/topology.h"
 
 namespace oneflow {
-
-// Scratch memory of a boxing by sending, on the rank that needs most.
-struct SendBuffers {
-  int64_t packed = 0;    // elements to send that do not lie in the shard as a whole
-  int64_t received = 0;  // elements that await unpacking
-};
-
-// An upper bound, in elements, of what any rank's share of a boxing packs and receives; it looks at each rank once,
-// never at pairs. It exceeds the need only where splits are uneven, axes of other names cut a dimension likewise, or
-// copies are taken by distance. `rows` is the dimension of ragged rows, or -1.
-SendBuffers MostSent(BoxingReads& reads, int rows = -1);
 
 class Boxings {
  public:
