@@ -17,7 +17,7 @@ std::vector<Alternative> Alternatives(const SearchProblem& problem, const Search
   std::vector<Alternative> alternatives;
   for (int option = 0; option < static_cast<int>(problem.nodes[node].options.size()); ++option) {
     if (option == result.choice[node]) {
-      alternatives.push_back({option, result.seconds, result.choice});
+      alternatives.push_back({option, result.cost, result.choice});
       continue;
     }
     double least = std::numeric_limits<double>::infinity();
@@ -27,7 +27,10 @@ std::vector<Alternative> Alternatives(const SearchProblem& problem, const Search
       const double added = local.Added(id, static_cast<int>(i), &adapted);
       if (added < least) least = added, best = adapted;
     }
-    if (!best.empty()) alternatives.push_back({option, result.seconds + least, graph.ToNodes(best)});
+    if (best.empty()) continue;
+    std::vector<int> choice = graph.ToNodes(best);
+    const Cost cost = CostOf(problem, choice);
+    alternatives.push_back({option, cost, std::move(choice)});
   }
   return alternatives;
 }

@@ -11,7 +11,7 @@ struct Alternative {
   int option = 0;  // of the node
   // Of a step, if the node took this option and the rest adapted, as far as single moves and one move of the region
   // around it can tell. For the chosen option: the result's own.
-  double seconds = 0;
+  Cost cost;
   std::vector<int> choice;  // the options of all nodes then
 };
 

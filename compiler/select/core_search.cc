@@ -25,17 +25,11 @@ class CoreSearch {
         options_(start.options()),
         seconds_(start.Seconds()) {}
 
-  SearchResult Run(LocalSearch& start) {
+  CoreResult Run(LocalSearch& start) {
     const int core_units = static_cast<int>(elimination_.core().size());
     Ascend();
     if (!exact_) Beam(start);
-    SearchResult result;
-    result.choice = graph_.ToNodes(options_);
-    result.seconds = seconds_;
-    result.exact = exact_;
-    result.lower_bound = exact_ ? seconds_ : std::min(bound_, seconds_);
-    result.core_units = core_units;
-    return result;
+    return {options_, exact_, exact_ ? seconds_ : std::min(bound_, seconds_), core_units};
   }
 
  private:
@@ -142,8 +136,8 @@ class CoreSearch {
 
 }  // namespace
 
-SearchResult SearchCore(const CostGraph& graph, Factors& factors, Elimination& elimination, const SearchLimits& limits,
-                        LocalSearch& start) {
+CoreResult SearchCore(const CostGraph& graph, Factors& factors, Elimination& elimination, const SearchLimits& limits,
+                      LocalSearch& start) {
   return CoreSearch(graph, factors, elimination, limits, start).Run(start);
 }
 

@@ -14,9 +14,16 @@
 
 namespace oneflow {
 
+struct CoreResult {
+  std::vector<int> options;  // by unit
+  bool exact = false;
+  double lower_bound = 0;  // of all choices; the total of `options` if exact
+  int core_units = 0;      // how many units there were
+};
+
 // Continues with the core that `elimination` left of `factors`. `start` has a choice; the result is not worse than
 // region moves from there.
-SearchResult SearchCore(const CostGraph& graph, Factors& factors, Elimination& elimination, const SearchLimits& limits,
-                        LocalSearch& start);
+CoreResult SearchCore(const CostGraph& graph, Factors& factors, Elimination& elimination, const SearchLimits& limits,
+                      LocalSearch& start);
 
 }  // namespace oneflow

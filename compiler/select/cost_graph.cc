@@ -5,8 +5,22 @@
 
 namespace oneflow {
 
-CostGraph::CostGraph(const SearchProblem& problem)
-    : problem_(problem), units_(problem.units.size()), values_(problem.values.size()), unit_of_(problem.nodes.size()) {
+CostWeights CostGraph::UsualWeights(const SearchProblem& problem) {
+  double seconds = 0;
+  for (const SearchProblem::Node& node : problem.nodes) {
+    double least = kInfinity;
+    for (const SearchProblem::Option& option : node.options) least = std::min(least, option.seconds);
+    seconds += least;
+  }
+  return {seconds > 0 ? seconds : 1, 1};
+}
+
+CostGraph::CostGraph(const SearchProblem& problem, CostWeights weights)
+    : problem_(problem),
+      weights_(weights),
+      units_(problem.units.size()),
+      values_(problem.values.size()),
+      unit_of_(problem.nodes.size()) {
   for (size_t unit = 0; unit < problem.units.size(); ++unit) {
     for (int node : problem.units[unit].nodes) unit_of_[node] = static_cast<int>(unit);
   }
@@ -84,7 +98,7 @@ void CostGraph::AddUnit(int id) {
   for (size_t option = 0; option < it.options.size(); ++option) {
     double seconds = 0;
     for (size_t m = 0; m < it.nodes.size(); ++m) seconds += chosen(option, m).seconds;
-    units_[id].seconds.push_back(seconds);
+    units_[id].seconds.push_back(weights_.seconds * seconds);
   }
   for (size_t begin = 0, end = 0; begin < touches.size(); begin = end) {
     while (end < touches.size() && touches[end].value == touches[begin].value) ++end;

@@ -5,6 +5,8 @@
 //                                                state 1: makes it B,    reads it B        option 1 -> state 1
 //                             port on value g    ...
 //
+// Costs are single numbers here (CostWeights): "seconds" are weighed ones, with what must be avoided among them.
+//
 // A port with one state is rigid: the value sees no difference between the options of its unit. Dists are renumbered
 // per table of prices. Prices are asked for when first needed.
 #pragma once
@@ -47,7 +49,11 @@ class CostGraph {
   };
 
   // Borrows the problem.
-  explicit CostGraph(const SearchProblem& problem);
+  CostGraph(const SearchProblem& problem, CostWeights weights);
+  explicit CostGraph(const SearchProblem& problem) : CostGraph(problem, UsualWeights(problem)) {}
+
+  // A boxing of a weight is as dear as a step that computes as fast as it can.
+  static CostWeights UsualWeights(const SearchProblem& problem);
 
   const SearchProblem& problem() const { return problem_; }
   int num_units() const { return static_cast<int>(units_.size()); }
@@ -62,7 +68,7 @@ class CostGraph {
   double Price(int value, int from, int to) const {
     const PriceTable& table = tables_[values_[value].prices];
     double& price = table.prices[from * table.dists.size() + to];
-    if (price < 0) price = problem_.boxing(table.value, table.dists[from], table.dists[to]);
+    if (price < 0) price = weights_.Of(problem_.boxing(table.value, table.dists[from], table.dists[to]));
     return price;
   }
 
@@ -106,6 +112,7 @@ class CostGraph {
   static int StateNumber(Port& port, State state, int guess);
 
   const SearchProblem& problem_;
+  const CostWeights weights_;
   std::vector<Unit> units_;
   std::vector<Value> values_;
   std::vector<Port> ports_;

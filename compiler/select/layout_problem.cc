@@ -1,7 +1,6 @@
 #include "compiler/select/layout_problem.h"
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 #include "absl/strings/str_join.h"
@@ -10,14 +9,6 @@
 #include "sbp/slices.h"
 
 namespace oneflow {
-namespace {
-
-// The extra price of boxing a variable for a reader beside it: no gain in compute outweighs it, but an impossible
-// boxing does not look better.
-constexpr double kVariableBoxing = 1000;
-
-}  // namespace
-
 LayoutProblem::LayoutProblem(const Graph& graph, const OpRegistry& ops, const Topology& topology,
                              const VariableDists& variables, const SelectOptions& options)
     : graph_(graph),
@@ -141,7 +132,7 @@ void LayoutProblem::AddValues() {
   }
 }
 
-// Of one act, without the extra price of boxed weights.
+// Seconds of one act.
 double LayoutProblem::BoxingOnce(ValueId value, int from, int to) {
   if (from == to) return 0;
   const auto& [pair, sbp] = dists_[to];
@@ -149,31 +140,19 @@ double LayoutProblem::BoxingOnce(ValueId value, int from, int to) {
                        costs_.DistId({pairs_.to(pair), sbp}), travels_[value]);
 }
 
-double LayoutProblem::Boxing(ValueId value, int from, int to) {
-  double seconds = BoxingOnce(value, from, to);
-  if (from == to || seconds >= CostModel::kImpossible) return seconds;
+// A weight stays where it is, and tensors come to it: a boxing of it for a reader beside it is avoided.
+Cost LayoutProblem::Boxing(ValueId value, int from, int to) {
+  const double seconds = BoxingOnce(value, from, to);
+  if (seconds >= CostModel::kImpossible) return Cost::Impossible();
   const bool in_place = dists_[from].first == dists_[to].first;
-  if (IsWeight(graph_.value(value).producer) && in_place) seconds = kVariableBoxing * std::max(seconds, 1e-6);
-  return Acts(ValueRate(graph_, value)) * seconds;
+  const bool avoided = from != to && in_place && IsWeight(graph_.value(value).producer);
+  const double acts = Acts(ValueRate(graph_, value));
+  return {avoided ? acts : 0, acts * seconds};
 }
 
 int LayoutProblem::MadeAs(ValueId value, const std::vector<int>& choice) const {
   const SearchProblem::Value& it = problem_.values[value];
   return problem_.nodes[it.producer].options[choice[it.producer]].outputs[it.output];
-}
-
-double LayoutProblem::Seconds(const std::vector<int>& choice) {
-  double seconds = 0;
-  for (size_t id = 0; id < choice.size(); ++id) seconds += problem_.nodes[id].options[choice[id]].seconds;
-  for (ValueId id = 0; id < graph_.num_values(); ++id) {
-    std::set<int> wanted;
-    for (const auto& [reader, input] : problem_.values[id].readers) {
-      wanted.insert(problem_.nodes[reader].options[choice[reader]].inputs[input]);
-    }
-    const int from = MadeAs(id, choice);
-    for (int to : wanted) seconds += Acts(ValueRate(graph_, id)) * BoxingOnce(id, from, to);
-  }
-  return seconds;
 }
 
 // --- memory ---

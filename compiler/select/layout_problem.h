@@ -39,8 +39,6 @@ class LayoutProblem {
   const std::vector<Layout>& LayoutsOf(NodeId id) const {
     return group_[id] < 0 ? fixed_.at(id) : finder_.LayoutsOf(group_[id]);
   }
-  // Predicted seconds of a step, without the extra price of boxed weights.
-  double Seconds(const std::vector<int>& choice);
   // Unimplemented, naming both nodes and the nearest dists that can be reached, if the choice needs a boxing that does
   // not exist; `conflict` then lists both nodes.
   absl::Status CheckPossible(const std::vector<int>& choice, std::vector<NodeId>& conflict);
@@ -64,7 +62,7 @@ class LayoutProblem {
   int Dist(int pair, const NdSbp& sbp);
   int MadeAs(ValueId value, const std::vector<int>& choice) const;
   double BoxingOnce(ValueId value, int from, int to);
-  double Boxing(ValueId value, int from, int to);
+  Cost Boxing(ValueId value, int from, int to);
   int64_t Bytes(ValueId value, int dist) const;
   std::string Proposals(ValueId value, int from, int to);
 

@@ -6,14 +6,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/select/cost_graph.h"
 
 namespace oneflow {
 namespace {
 
 // Total seconds for the bytes of the cheapest choice at the lowest and the highest price. The highest outweighs every
-// possible boxing, but no impossible one (1e6, see cost_model.h).
+// possible boxing, but no impossible one.
 constexpr double kLowest = 1e-6, kHighest = 1e5;
+// Where memory is short, weights may be gathered to make room. A boxing of one then has a price: so many times its
+// time, at least that of a microsecond.
+constexpr double kBoxedWeight = 1000, kLeastSeconds = 1e-6;
+constexpr double kImpossibleSeconds = 1e6;
 constexpr int kBisections = 14;       // to the 1e-3 part of the price
 constexpr double kGoodEnough = 0.99;  // of a limit is used: a lower price gains little
 constexpr int kPartOfAscent = 8;      // of the search at one price, for a bound that nobody reads
@@ -49,6 +52,17 @@ void ForAllHeld(const SearchProblem& problem, const MemoryDemand& demand, const 
   }
 }
 
+// The same problem with time as its only cost.
+SearchProblem WithPricedWeights(SearchProblem problem) {
+  problem.boxing = [boxing = std::move(problem.boxing)](int value, int from, int to) -> Cost {
+    const Cost cost = boxing(value, from, to);
+    if (!cost.possible()) return {0, kImpossibleSeconds};
+    if (cost.avoided == 0) return cost;
+    return {0, kBoxedWeight * std::max(cost.seconds, cost.avoided * kLeastSeconds)};
+  };
+  return problem;
+}
+
 // Adds the price of the bytes that a limit counts.
 void AddPrice(SearchProblem& problem, const MemoryDemand& demand, double seconds_per_byte) {
   for (const MemoryDemand::Made& made : demand.made) {
@@ -73,14 +87,14 @@ void AddPrice(SearchProblem& problem, const MemoryDemand& demand, double seconds
   problem.boxing = [boxing = std::move(problem.boxing), holds = std::move(boxings_hold), size = demand.size,
                     seconds_per_byte](int value, int from, int to) {
     const double bytes = from == to || !holds[value] ? 0 : static_cast<double>(size(value, to));
-    return boxing(value, from, to) + seconds_per_byte * bytes;
+    return boxing(value, from, to) + Cost{0, seconds_per_byte * bytes};
   };
 }
 
 class LimitedSearch {
  public:
   LimitedSearch(const SearchProblem& problem, const std::vector<MemoryLimit>& limits, const SearchLimits& search)
-      : problem_(problem), limits_(limits), search_(search), graph_(problem) {}
+      : problem_(problem), weighed_(WithPricedWeights(problem)), limits_(limits), search_(search) {}
 
   absl::StatusOr<SearchResult> Run() {
     const SearchResult free = Search(problem_, search_);
@@ -121,16 +135,16 @@ class LimitedSearch {
     return part;
   }
 
-  // The choice for a price; its seconds without it.
+  // The choice for a price; its cost without it.
   SearchResult At(double log_price) const {
-    SearchProblem priced = problem_;
+    SearchProblem priced = weighed_;
     for (size_t i = 0; i < limits_.size(); ++i) {
       AddPrice(priced, limits_[i].demand, std::pow(10, log_price) / std::max(wanted_[i], 1.0));
     }
     SearchLimits less = search_;
     less.ascent_steps /= kPartOfAscent;
     SearchResult result = Search(priced, less);
-    result.seconds = graph_.Total(graph_.ToUnits(result.choice));
+    result.cost = CostOf(problem_, result.choice);
     return result;
   }
 
@@ -145,9 +159,9 @@ class LimitedSearch {
   }
 
   const SearchProblem& problem_;
+  const SearchProblem weighed_;  // with prices of boxed weights, to which those of bytes are added
   const std::vector<MemoryLimit>& limits_;
   const SearchLimits& search_;
-  const CostGraph graph_;
   std::vector<double> wanted_;  // by limit: bytes of the cheapest choice
 };
 

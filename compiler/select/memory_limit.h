@@ -62,7 +62,7 @@ struct MemoryLimit {
   int64_t bytes = 0;
 };
 
-// Search(), such that no rank holds more than any of the limits. The seconds of the result do not contain the price of
+// Search(), such that no rank holds more than any of the limits. The cost of the result does not contain the price of
 // bytes; it is `exact` only if the limits did not matter. ResourceExhausted, naming both numbers and the largest
 // holders, if no choice that was found fits.
 absl::StatusOr<SearchResult> SearchWithin(const SearchProblem& problem, const std::vector<MemoryLimit>& limits,

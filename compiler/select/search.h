@@ -4,6 +4,8 @@
 //   total = sum over nodes of the option's seconds
 //         + sum over values of the price of each distinct dist that its readers want
 //
+// A total is a Cost: fewest boxings of weights first, then least time (cost.h).
+//
 // Finding the minimum is hard in general, but graphs of models are long and thin. The search therefore is, in this
 // order:
 //
@@ -24,6 +26,8 @@
 #include <limits>
 #include <utility>
 #include <vector>
+
+#include "compiler/select/cost.h"
 
 namespace oneflow {
 
@@ -57,8 +61,8 @@ struct SearchProblem {
   std::vector<Node> nodes;  // in topological order
   std::vector<Value> values;
   std::vector<Unit> units;  // every node is in exactly one
-  // Seconds of a step to make `value`, produced as `from`, available as `to`; 0 if they are equal.
-  std::function<double(int value, int from, int to)> boxing;
+  // The cost in a step of making `value`, produced as `from`, available as `to`; 0 if they are equal.
+  std::function<Cost(int value, int from, int to)> boxing;
 };
 
 // Limits of a search, as counts, so that results do not depend on the machine.
@@ -73,12 +77,20 @@ struct SearchLimits {
 
 struct SearchResult {
   std::vector<int> choice;  // option by node
-  double seconds = 0;
-  bool exact = false;      // no choice is better (by more than rounding)
-  double lower_bound = 0;  // no choice is better than this; `seconds` if exact
-  int core_units = 0;      // how many units elimination left to the beam
+  Cost cost;
+  bool exact = false;  // no choice is better (by more than rounding)
+  Cost lower_bound;    // no choice is better than this; `cost` if exact
+  int core_units = 0;  // how many units elimination left to the beam
 };
 
+// Searches for the least total. Inside, a total is one number, seconds + w * avoided:
+//
+//   the best has avoided = 0       for any w > 0: it is the least of all costs
+//   else                           a search without time gives the least `avoided`, by a choice that takes t seconds;
+//                                  any w > t orders all choices as their costs do
 SearchResult Search(const SearchProblem& problem, const SearchLimits& limits = {});
+
+// The cost of a choice, by definition.
+Cost CostOf(const SearchProblem& problem, const std::vector<int>& choice);
 
 }  // namespace oneflow

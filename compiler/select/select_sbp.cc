@@ -18,17 +18,16 @@ absl::StatusOr<SearchResult> Solve(LayoutProblem& layouts, std::vector<NodeId>& 
   } else {
     OF_ASSIGN_OR_RETURN(result, SearchWithin(layouts.problem(), limits));
   }
-  if (result.seconds >= CostModel::kImpossible) OF_RETURN_IF_ERROR(layouts.CheckPossible(result.choice, conflict));
+  if (!result.cost.possible()) OF_RETURN_IF_ERROR(layouts.CheckPossible(result.choice, conflict));
   return result;
 }
 
 absl::StatusOr<Selection> Select(LayoutProblem& layouts, int num_nodes, std::vector<NodeId>& conflict) {
   OF_ASSIGN_OR_RETURN(const SearchResult result, Solve(layouts, conflict));
   Selection selection;
-  selection.seconds = layouts.Seconds(result.choice);
+  selection.seconds = result.cost.seconds;
   selection.exact = result.exact;
-  // The search's total is seconds plus penalties; the bound includes the same penalties.
-  selection.lower_bound = result.exact ? selection.seconds : selection.seconds - (result.seconds - result.lower_bound);
+  selection.lower_bound = result.lower_bound.seconds;
   selection.core_units = result.core_units;
   selection.num_prices = layouts.num_prices();
   selection.notes = layouts.Notes();
@@ -40,8 +39,7 @@ absl::StatusOr<std::vector<LayoutPrice>> Explain(LayoutProblem& layouts, NodeId 
   OF_ASSIGN_OR_RETURN(const SearchResult result, Solve(layouts, conflict));
   std::vector<LayoutPrice> prices;
   for (const Alternative& one : Alternatives(layouts.problem(), result, node)) {
-    if (one.seconds >= CostModel::kImpossible) continue;
-    prices.push_back({layouts.LayoutsOf(node)[one.option], layouts.Seconds(one.choice)});
+    if (one.cost.possible()) prices.push_back({layouts.LayoutsOf(node)[one.option], one.cost.seconds});
   }
   std::stable_sort(prices.begin(), prices.end(),
                    [](const LayoutPrice& a, const LayoutPrice& b) { return a.seconds < b.seconds; });

@@ -29,10 +29,11 @@ struct SelectOptions {
 struct Selection {
   std::vector<Layout> layouts;  // by node
   double seconds = 0;           // predicted, of a step, as if nothing overlapped
-  bool exact = false;           // no other layouts have a smaller prediction
-  double lower_bound = 0;       // no other layouts have a smaller prediction than this
-  int core_units = 0;           // how many units were searched by beam, not solved exactly (compiler/select/search.h)
-  int num_prices = 0;           // how many boxings were priced
+  // Of all layouts that box as few weights as these:
+  bool exact = false;      // none has a smaller prediction
+  double lower_bound = 0;  // none has a smaller prediction than this
+  int core_units = 0;      // how many units were searched by beam, not solved exactly (compiler/select/search.h)
+  int num_prices = 0;      // how many boxings were priced
   // Where not all possible layouts were considered: "node 'x' (...) and 3 like it: 343 of 729 layouts were considered".
   // Even an exact result then is exact among these only.
   std::vector<std::string> notes;

@@ -13,9 +13,9 @@ TEST(AlternativesTest, ANeighbourhoodFollowsTheAlternative) {
   const std::vector<Alternative> alternatives = Alternatives(problem, Search(problem), 2);
   ASSERT_EQ(alternatives.size(), 2u);
   EXPECT_EQ(alternatives[0].option, 0);
-  EXPECT_DOUBLE_EQ(alternatives[0].seconds, 0);
+  EXPECT_DOUBLE_EQ(alternatives[0].cost.seconds, 0);
   EXPECT_EQ(alternatives[1].option, 1);
-  EXPECT_NEAR(alternatives[1].seconds, 0.5, 1e-9);
+  EXPECT_NEAR(alternatives[1].cost.seconds, 0.5, 1e-9);
 }
 
 TEST(AlternativesTest, AreNeverBelowTheBestThatTheOptionAllows) {
@@ -29,11 +29,11 @@ TEST(AlternativesTest, AreNeverBelowTheBestThatTheOptionAllows) {
       ForEachChoice(problem, [&](const std::vector<int>& choice) {
         if (choice[3] == alternative.option) least = std::min(least, TotalOf(problem, choice));
       });
-      EXPECT_GE(alternative.seconds, least - 1e-9);
+      EXPECT_GE(alternative.cost.seconds, least - 1e-9);
       if (alternative.option == result.choice[3]) {
-        EXPECT_EQ(alternative.seconds, result.seconds);
+        EXPECT_EQ(alternative.cost.seconds, result.cost.seconds);
       }
-      predicted += alternative.seconds;
+      predicted += alternative.cost.seconds;
       best += least;
     }
   }

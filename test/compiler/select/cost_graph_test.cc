@@ -34,7 +34,7 @@ TEST(CostGraphTest, AsksForAPriceOnceAmongValuesThatAreAlike) {
   SearchProblem problem = Chain(6, 1);
   for (SearchProblem::Value& value : problem.values) value.alike = 7;
   int asked = 0;
-  problem.boxing = [&](int, int, int) { return ++asked, 1.0; };
+  problem.boxing = [&](int, int, int) { return ++asked, Cost{0, 1}; };
   const CostGraph graph(problem);
   EXPECT_EQ(graph.Total({0, 1, 0, 1, 0, 1}), 5);
   EXPECT_EQ(asked, 2);  // 0 to 1 and back

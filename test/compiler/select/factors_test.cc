@@ -70,7 +70,7 @@ TEST(FactorsTest, AValueWithTooManyCombinationsForATableIsStillComparedSoundly) 
   }
   LinkValues(problem);
   AddSingleUnits(problem);
-  problem.boxing = [](int, int from, int to) { return from == to ? 0.0 : 1 + 0.1 * to; };
+  problem.boxing = [](int, int from, int to) { return from == to ? Cost() : Cost{0, 1 + 0.1 * to}; };
   const CostGraph graph(problem);
   Factors factors(graph, 1e9);
   EXPECT_EQ(factors.factor(0).table, nullptr);

@@ -22,7 +22,7 @@ SearchProblem Variables() {
   }
   LinkValues(problem);
   AddSingleUnits(problem);
-  problem.boxing = [](int, int from, int to) { return from == to ? 0.0 : 1.0; };
+  problem.boxing = [](int, int from, int to) { return from == to ? Cost() : Cost{0, 1}; };
   return problem;
 }
 
@@ -43,7 +43,7 @@ TEST(MemoryLimitTest, AmpleMemoryChangesNothing) {
 TEST(MemoryLimitTest, WhatCostsLeastPerByteGivesWay) {
   ASSERT_OK_AND_ASSIGN(const SearchResult result, SearchWithin(Variables(), {{Demand(), 300}}));
   EXPECT_EQ(result.choice, (std::vector<int>{1, 1, 0, 0}));
-  EXPECT_NEAR(result.seconds, 3, 1e-6);
+  EXPECT_NEAR(result.cost.seconds, 3, 1e-6);
   EXPECT_FALSE(result.exact);
   EXPECT_EQ(LargestUse(Variables(), Demand(), result.choice).total(), 300);
 }
@@ -54,7 +54,7 @@ TEST(MemoryLimitTest, RanksOfDifferentStagesHaveTheirOwnMemory) {
   demand.ranks = {{0}, {1}};
   EXPECT_EQ(LargestUse(Variables(), demand, {0, 0, 0, 1}).total(), 200);
   ASSERT_OK_AND_ASSIGN(const SearchResult result, SearchWithin(Variables(), {{demand, 200}}));
-  EXPECT_EQ(result.seconds, 0);
+  EXPECT_EQ(result.cost.seconds, 0);
 }
 
 TEST(MemoryLimitTest, OfTwoLimitsBothAreMet) {
@@ -117,8 +117,8 @@ TEST(MemoryLimitTest, ReadersAgreeWhereMemoryIsShort) {
     ASSERT_OK_AND_ASSIGN(const SearchResult ample, SearchWithin(problem, {{demand, 200}}));
     ASSERT_OK_AND_ASSIGN(const SearchResult tight, SearchWithin(problem, {{demand, copies ? 0 : 60}}));
     EXPECT_LE(LargestUse(problem, demand, tight.choice).total(), copies ? 0 : 60);
-    EXPECT_NEAR(tight.seconds, 0.2, 1e-9) << "two readers do what is not the fastest";
-    EXPECT_LE(ample.seconds, tight.seconds);
+    EXPECT_NEAR(tight.cost.seconds, 0.2, 1e-9) << "two readers do what is not the fastest";
+    EXPECT_LE(ample.cost.seconds, tight.cost.seconds);
   }
   EXPECT_THAT(SearchWithin(problem, {{OfReaders(MemoryKind::kActivation, false), 50}}).status(),
               StatusIs(absl::StatusCode::kResourceExhausted,

@@ -59,7 +59,7 @@ inline SearchProblem Chain(int n, double boxing) {
   }
   LinkValues(problem);
   AddSingleUnits(problem);
-  problem.boxing = [boxing](int, int from, int to) { return from == to ? 0 : boxing; };
+  problem.boxing = [boxing](int, int from, int to) { return from == to ? Cost() : Cost{0, boxing}; };
   return problem;
 }
 
@@ -91,14 +91,14 @@ inline SearchProblem RandomProblem(unsigned seed, int n = 7) {
   }
   AddSingleUnits(problem);
   problem.boxing = [](int value, int from, int to) {
-    return from == to ? 0.0 : 0.3 + 0.1 * ((value + from + 2 * to) % 5);
+    return from == to ? Cost() : Cost{0, 0.3 + 0.1 * ((value + from + 2 * to) % 5)};
   };
   return problem;
 }
 
-inline double TotalOf(const SearchProblem& problem, const std::vector<int>& choice) {
-  double total = 0;
-  for (size_t i = 0; i < problem.nodes.size(); ++i) total += problem.nodes[i].options[choice[i]].seconds;
+inline Cost TotalCostOf(const SearchProblem& problem, const std::vector<int>& choice) {
+  Cost total;
+  for (size_t i = 0; i < problem.nodes.size(); ++i) total.seconds += problem.nodes[i].options[choice[i]].seconds;
   for (size_t id = 0; id < problem.values.size(); ++id) {
     const SearchProblem::Value& value = problem.values[id];
     const int from = problem.nodes[value.producer].options[choice[value.producer]].outputs[value.output];
@@ -112,6 +112,10 @@ inline double TotalOf(const SearchProblem& problem, const std::vector<int>& choi
     }
   }
   return total;
+}
+
+inline double TotalOf(const SearchProblem& problem, const std::vector<int>& choice) {
+  return TotalCostOf(problem, choice).seconds;
 }
 
 // Calls visit(choice) for every choice that units allow.
@@ -134,6 +138,12 @@ void ForEachChoice(const SearchProblem& problem, const Visit& visit) {
 inline double BestByTryingAll(const SearchProblem& problem) {
   double best = std::numeric_limits<double>::infinity();
   ForEachChoice(problem, [&](const std::vector<int>& choice) { best = std::min(best, TotalOf(problem, choice)); });
+  return best;
+}
+
+inline Cost LeastCost(const SearchProblem& problem) {
+  Cost best = Cost::Impossible();
+  ForEachChoice(problem, [&](const std::vector<int>& choice) { best = std::min(best, TotalCostOf(problem, choice)); });
   return best;
 }
 
@@ -176,7 +186,9 @@ inline SearchProblem Ladder(int layers, int dists = 4) {
   LinkValues(problem);
   AddSingleUnits(problem);
   for (SearchProblem::Value& value : problem.values) value.alike = 0;
-  problem.boxing = [](int, int from, int to) { return from == to ? 0.0 : 1e-3 * ((from * 3 + to) % 5 + 1); };
+  problem.boxing = [](int, int from, int to) {
+    return from == to ? Cost() : Cost{0, 1e-3 * ((from * 3 + to) % 5 + 1)};
+  };
   return problem;
 }
 

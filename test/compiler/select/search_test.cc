@@ -14,7 +14,7 @@ SearchLimits OnlyBeam(int width) {
 
 TEST(SearchTest, DoesNotBoxWithoutNeed) {
   const SearchResult result = Search(Chain(10, 1));
-  EXPECT_EQ(result.seconds, 0);
+  EXPECT_EQ(result.cost.seconds, 0);
 }
 
 TEST(SearchTest, MovesAWholeRegionAcrossABoxing) {
@@ -26,10 +26,10 @@ TEST(SearchTest, MovesAWholeRegionAcrossABoxing) {
     problem.units[end].options = {{0}};
   }
   const SearchResult result = Search(problem);
-  EXPECT_DOUBLE_EQ(result.seconds, 0.5);
+  EXPECT_DOUBLE_EQ(result.cost.seconds, 0.5);
   // Worth it now: 10 * 0.3 against two boxings.
   for (int i = 1; i < 11; ++i) problem.nodes[i].options[0].seconds = 0.3;
-  EXPECT_DOUBLE_EQ(Search(problem).seconds, 2);
+  EXPECT_DOUBLE_EQ(Search(problem).cost.seconds, 2);
 }
 
 TEST(SearchTest, PaysOnceForReadersThatWantTheSame) {
@@ -43,7 +43,7 @@ TEST(SearchTest, PaysOnceForReadersThatWantTheSame) {
   problem.values.push_back({2, 0, {}});
   problem.values[0].readers.push_back({2, 0});
   problem.units.push_back({{2}, {{0}}});
-  EXPECT_DOUBLE_EQ(Search(problem).seconds, 1);
+  EXPECT_DOUBLE_EQ(Search(problem).cost.seconds, 1);
 }
 
 TEST(SearchTest, LetsNodesThatMustAgreeMoveTogether) {
@@ -60,11 +60,81 @@ TEST(SearchTest, ExactResultsAreTheMinimum) {
     const SearchProblem problem = RandomProblem(seed);
     const SearchResult result = Search(problem);
     EXPECT_TRUE(result.exact);
-    EXPECT_NEAR(result.seconds, TotalOf(problem, result.choice), 1e-9);
-    EXPECT_NEAR(result.seconds, BestByTryingAll(problem), 1e-9);
-    EXPECT_EQ(result.lower_bound, result.seconds);
+    EXPECT_NEAR(result.cost.seconds, TotalOf(problem, result.choice), 1e-9);
+    EXPECT_NEAR(result.cost.seconds, BestByTryingAll(problem), 1e-9);
+    EXPECT_EQ(result.lower_bound, result.cost);
     EXPECT_EQ(result.choice, Search(problem).choice);
   }
+}
+
+// A random problem in which boxings of about every other value are avoided. To do without them may be so slow that no
+// usual price would be high enough.
+SearchProblem ProblemWithWeights(unsigned seed) {
+  SearchProblem problem = RandomProblem(seed);
+  std::mt19937 random(seed);
+  std::vector<bool> avoided;
+  for (size_t id = 0; id < problem.values.size(); ++id) avoided.push_back(random() % 2 == 0);
+  for (SearchProblem::Node& node : problem.nodes) {
+    for (SearchProblem::Option& option : node.options) option.seconds *= random() % 4 == 0 ? 1e4 : 1;
+  }
+  problem.boxing = [boxing = problem.boxing, avoided](int value, int from, int to) -> Cost {
+    const Cost cost = boxing(value, from, to);
+    return {from != to && avoided[value] ? 2.0 : 0.0, cost.seconds};
+  };
+  return problem;
+}
+
+TEST(SearchTest, AvoidsFirstAndIsQuickSecond) {
+  int unavoidable = 0, slow = 0;
+  for (unsigned seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const SearchProblem problem = ProblemWithWeights(seed);
+    const Cost least = LeastCost(problem);
+    const SearchResult result = Search(problem);
+    EXPECT_TRUE(result.exact);
+    EXPECT_EQ(result.cost.avoided, least.avoided);
+    EXPECT_NEAR(result.cost.seconds, least.seconds, 1e-8 * (1 + least.seconds));
+    EXPECT_EQ(result.lower_bound, result.cost);
+    unavoidable += least.avoided > 0;
+    slow += least.seconds > 2 * BestByTryingAll(problem);
+  }
+  EXPECT_GT(unavoidable, 30);
+  EXPECT_GT(slow, 15) << "time would rather have had another choice";
+}
+
+TEST(SearchTest, BoundsOfWhatIsAvoidedHold) {
+  int inexact = 0;
+  for (unsigned seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const SearchProblem problem = ProblemWithWeights(seed);
+    const Cost least = LeastCost(problem);
+    const SearchResult result = Search(problem, OnlyBeam(1));
+    EXPECT_LE(result.lower_bound.avoided, least.avoided);
+    if (result.lower_bound.avoided == least.avoided) {
+      EXPECT_LE(result.lower_bound.seconds, least.seconds + 1e-8 * (1 + least.seconds));
+    }
+    if (result.exact) {
+      EXPECT_EQ(result.cost.avoided, least.avoided);
+      EXPECT_NEAR(result.cost.seconds, least.seconds, 1e-8 * (1 + least.seconds));
+    }
+    inexact += result.exact ? 0 : 1;
+  }
+  EXPECT_GT(inexact, 0);
+}
+
+TEST(SearchTest, WhatDoesNotExistIsWorseThanAllWeights) {
+  SearchProblem problem = Chain(3, 1);  // the ends are 0 and 1; the change is impossible before, a weight's behind
+  for (int end : {0, 2}) {
+    problem.nodes[end].options = {problem.nodes[end].options[end / 2]};
+    problem.units[end].options = {{0}};
+  }
+  problem.boxing = [](int value, int from, int to) -> Cost {
+    if (from == to) return {};
+    return value == 0 ? Cost::Impossible() : Cost{1000, 1000};
+  };
+  const SearchResult result = Search(problem);
+  EXPECT_EQ(result.choice, (std::vector<int>{0, 0, 0}));
+  EXPECT_TRUE(result.cost.possible());
 }
 
 TEST(SearchTest, TheBeamKeepsItsPromises) {
@@ -79,11 +149,11 @@ TEST(SearchTest, TheBeamKeepsItsPromises) {
     local.MoveRegions();
     for (const int width : {1, 2, 1000}) {
       const SearchResult result = Search(problem, OnlyBeam(width));
-      EXPECT_NEAR(result.seconds, TotalOf(problem, result.choice), 1e-9);
-      EXPECT_LE(result.seconds, local.Seconds() + 1e-9) << "never worse than moves alone";
-      EXPECT_LE(result.lower_bound, best + 1e-9);
+      EXPECT_NEAR(result.cost.seconds, TotalOf(problem, result.choice), 1e-9);
+      EXPECT_LE(result.cost.seconds, local.Seconds() + 1e-9) << "never worse than moves alone";
+      EXPECT_LE(result.lower_bound.seconds, best + 1e-9);
       if (result.exact || width == 1000) {
-        EXPECT_NEAR(result.seconds, best, 1e-9);
+        EXPECT_NEAR(result.cost.seconds, best, 1e-9);
       }
       EXPECT_TRUE(width < 1000 || result.exact);
       ++(result.exact ? exact : inexact);
@@ -100,11 +170,11 @@ TEST(SearchTest, TheAscentSolvesMostOfWhatEliminationLeaves) {
     const SearchProblem problem = RandomProblem(seed);
     const double best = BestByTryingAll(problem);
     const SearchResult result = Search(problem, {.table_entries = 1, .beam_states = 1, .min_beam_width = 1});
-    EXPECT_NEAR(result.seconds, TotalOf(problem, result.choice), 1e-9);
-    EXPECT_LE(result.lower_bound, best + 1e-8);
+    EXPECT_NEAR(result.cost.seconds, TotalOf(problem, result.choice), 1e-9);
+    EXPECT_LE(result.lower_bound.seconds, best + 1e-8);
     if (!result.exact) continue;
     ++exact;
-    EXPECT_NEAR(result.seconds, best, 1e-8);
+    EXPECT_NEAR(result.cost.seconds, best, 1e-8);
   }
   EXPECT_GT(exact, 300);
 }
@@ -127,7 +197,7 @@ TEST(SearchTest, AValueWithManyReadersIsSolvedToo) {
   AddSingleUnits(problem);
   const SearchResult result = Search(problem);
   EXPECT_TRUE(result.exact);
-  EXPECT_NEAR(result.seconds, BestByTryingAll(problem), 1e-9);
+  EXPECT_NEAR(result.cost.seconds, BestByTryingAll(problem), 1e-9);
 }
 
 TEST(SearchTest, LayersThatAreAlikeAreEliminatedAndPricedOnce) {

@@ -25,7 +25,9 @@ SearchProblem OneValue(std::mt19937& random, int readers) {
   AddSingleUnits(problem);
   std::vector<double> prices;
   for (int i = 0; i < kTypes * kTypes; ++i) prices.push_back(0.1 * static_cast<double>(random() % 20));
-  problem.boxing = [prices](int, int from, int to) { return from == to ? 0.0 : prices[from * kTypes + to]; };
+  problem.boxing = [prices](int, int from, int to) {
+    return from == to ? Cost() : Cost{0, prices[from * kTypes + to]};
+  };
   return problem;
 }
 
