@@ -93,12 +93,13 @@ absl::Status VerifyMemoryLayouts(const Graph& graph, const Node& node, const OpD
   return status.ok() ? status : absl::InternalError(status.message());
 }
 
-absl::Status VerifyRate(const Graph& graph, const Node& node, OpKind kind, bool one_rate) {
+absl::Status VerifyRate(const Graph& graph, const Node& node, const OpRegistry& ops, bool one_rate) {
+  const OpKind kind = ops.KindOf(node.op);
   if (one_rate && (node.rate != Rate::kStep || kind == OpKind::kAccumulate)) {
     return absl::InternalError("a step of one micro-batch has no other rate and nothing to accumulate");
   }
   bool reads_micro_batches = false;
-  for (ValueId input : node.inputs) reads_micro_batches |= ValueRate(graph, input) == Rate::kMicroBatch;
+  for (ValueId input : node.inputs) reads_micro_batches |= ValueRate(graph, input, ops) == Rate::kMicroBatch;
   if (reads_micro_batches && node.rate == Rate::kStep) {
     return absl::InternalError("acts once per step but reads a value of every micro-batch");
   }
@@ -152,7 +153,7 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
     const auto where = [&] { return absl::StrCat("boxed graph: ", Where(node)); };
     OF_RETURN_IF_ERROR_AT(VerifyDists(graph, node), where());
     OF_ASSIGN_OR_RETURN_AT(const OpDef* const op, ops.Get(node.op), where());
-    OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, op->kind, one_rate), where());
+    OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, ops, one_rate), where());
     OF_RETURN_IF_ERROR_AT(VerifyMutations(graph, node, ops), where());
     OF_RETURN_IF_ERROR_AT(VerifyMemoryLayouts(graph, node, *op), where());
     if (op->kind == OpKind::kAnnotation) return Annotate(absl::InternalError("was not dissolved"), where());
@@ -161,6 +162,13 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
                           where());
   }
   return absl::OkStatus();
+}
+
+bool SumsMicroBatches(const Node& node, const OpRegistry& ops) { return ops.Is(node.op, OpKind::kAccumulate); }
+
+Rate ValueRate(const Graph& graph, ValueId value, const OpRegistry& ops) {
+  const Node& producer = graph.node(graph.value(value).producer);
+  return SumsMicroBatches(producer, ops) ? Rate::kStep : producer.rate;
 }
 
 bool SumsMicroBatches(const Node& node) { return node.op == "accumulate" || node.op == "accumulate_matmul_wgrad"; }

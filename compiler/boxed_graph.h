@@ -47,9 +47,13 @@ absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, cons
 absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options);
 
 // Whether the node adds to the sum of earlier micro-batches: `accumulate`, and ops fused with it.
-bool SumsMicroBatches(const Node& node);
+bool SumsMicroBatches(const Node& node, const OpRegistry& ops);
 
 // How often a value gets new contents: the rate of its producer, but once per step for the outputs of `accumulate`.
+Rate ValueRate(const Graph& graph, ValueId value, const OpRegistry& ops);
+
+// The same for compiler/plan/, by the names of the ops.
+bool SumsMicroBatches(const Node& node);
 Rate ValueRate(const Graph& graph, ValueId value);
 
 // InvalidArgument if the mesh of a plan takes ranks that the job does not have, the job does not fit its hosts, or

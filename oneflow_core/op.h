@@ -118,6 +118,11 @@ struct OpDef {
   // Takes the attribute `out_dtype`, the floating type of its output, which is that of its inputs by default. It sums
   // in f32, so that a wider output is a sum that is not rounded.
   bool has_out_dtype = false;
+  // The op that computes the same with input 1, a weight of two dimensions, in panels (packed.h); empty: none.
+  // `transpose_b` says how the weight lies, and is no attribute of the other.
+  std::string packed;
+  // Puts a weight into panels: the whole output, and every rank's, is of whole panels.
+  bool packs = false;
   RaggedUse ragged = RaggedUse::kByRule;
   // Which operands may lie in blocks of channels (memory_layout.h), on the devices that have kernels for it: by
   // operand, inputs first, the group of those that lie alike, or -1 of one that is row-major whatever the others are.

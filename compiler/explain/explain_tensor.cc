@@ -73,7 +73,7 @@ class NodeText {
       absl::StrAppend(&out_, ", '", graph_.node(node_.forward).name, "' computed again");
     }
     if (facts_.micro_batches > 1) {
-      absl::StrAppend(&out_, ValueRate(graph_, value) == Rate::kStep
+      absl::StrAppend(&out_, ValueRate(graph_, value, *job_.ops) == Rate::kStep
                                  ? ", once per step"
                                  : absl::StrCat(", ", facts_.micro_batches, " times per step"));
     }

@@ -61,7 +61,7 @@ class Surroundings {
     const CostModel::Travel travel = TravelOf(graph_, value, facts_.placed_readers);
     double seconds = 0;
     for (int to : wanted) seconds += costs_.Boxing(type, from, to, travel);
-    return Acts(ValueRate(graph_, value)) * seconds;
+    return Acts(ValueRate(graph_, value, *facts_.ops)) * seconds;
   }
 
   const GraphFacts& facts_;

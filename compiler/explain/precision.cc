@@ -42,7 +42,7 @@ std::string PrecisionText(const JobFacts& job, const Graph& graph, const Node& n
   const std::string name = Name(*dtype);
   if (op.kind == OpKind::kVariable) return absl::StrCat(name, ": what is trained and saved");
   const DType to = node.outputs.empty() ? *dtype : graph.value(node.outputs[0]).type.dtype;
-  if (node.op == "pack_weight" || node.op == "pack_weight_both_ways") {
+  if (op.packs) {
     return absl::StrCat(name, *dtype == to ? " in panels" : " rounded to bf16 in panels", ", as products read it");
   }
   if (op.kind == OpKind::kCast) {

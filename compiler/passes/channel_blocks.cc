@@ -125,7 +125,7 @@ class BlockMaker {
     node.inputs = {value};
     node.source = like.source;
     CopyProvenance(like, node);
-    node.rate = ValueRate(graph_, value);
+    node.rate = ValueRate(graph_, value, ops_);
     if (node.rate == like.rate) node.after = like.after;
     node.placement = from.dist->placement;
     const NodeId id = graph_.AddNode(std::move(node), {from.type});

@@ -80,7 +80,7 @@ class Checker {
     node.inputs = std::move(inputs);
     node.source = producer.source;
     CopyProvenance(producer, node);
-    node.rate = ValueRate(graph_, of);
+    node.rate = ValueRate(graph_, of, ops_);
     node.placement = producer.placement;
     const NodeId id = graph_.AddNode(std::move(node), {type});
     graph_.value(graph_.node(id).outputs[0]).dist = dist;

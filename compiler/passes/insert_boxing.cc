@@ -152,7 +152,7 @@ class StepInserter {
     const Node& wish = graph_.node(like);
     node.source = wish.source;
     CopyProvenance(wish, node);
-    node.rate = ValueRate(graph_, value);
+    node.rate = ValueRate(graph_, value, ops_);
     node.placement = to.placement;
     const TensorType type = graph_.value(value).type;
     const NodeId id = graph_.AddNode(std::move(node), {type});

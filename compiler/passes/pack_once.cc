@@ -40,7 +40,8 @@ class PackJoiner {
  private:
   bool IsPack(NodeId id, bool transposed) const {
     const Node& node = graph_.node(id);
-    return node.op == "pack_weight" && node.attrs.Bool("transpose") == transposed;
+    const bool packs = ops_.Find(node.op)->packs && node.outputs.size() == 1;
+    return packs && node.attrs.Bool("transpose") == transposed;
   }
   ValueId Weight(NodeId pack) const { return graph_.node(pack).inputs[0]; }
 

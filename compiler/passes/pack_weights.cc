@@ -41,9 +41,9 @@ class Packer {
   // A product of enough bf16 rows with a weight that is the same in all micro-batches.
   bool IsCandidate(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (node.op != "matmul") return false;
+    if (ops_.Find(node.op)->packed.empty()) return false;
     const Value &rows = graph_.value(node.inputs[0]), &weight = graph_.value(node.inputs[1]);
-    if (weight.type.dtype != DType::kBFloat16 || ValueRate(graph_, node.inputs[1]) != Rate::kStep) return false;
+    if (weight.type.dtype != DType::kBFloat16 || ValueRate(graph_, node.inputs[1], ops_) != Rate::kStep) return false;
     if (rows.type.is_ragged() || weight.type.is_ragged()) return false;
     const int64_t k = rows.type.shape.dims().back();
     return k > 0 && rows.type.shape.count() / k >= kFewestRows * node.placement->size();
@@ -60,7 +60,7 @@ class Packer {
     const std::optional<ValueId> packed = Packed(weight, transposed, PackedShape(k, n), product);
     if (!packed.has_value()) return;
     Node with = product;
-    with.op = "packed_matmul";
+    with.op = ops_.Find(product.op)->packed;
     with.inputs[1] = *packed;
     with.attrs = {};
     if (product.attrs.Has("out_dtype")) with.attrs.Set("out_dtype", product.attrs.String("out_dtype"));
@@ -109,7 +109,7 @@ class Packer {
       const std::vector<NodeId>& packs = readers[cast.outputs[0]];
       const bool is_f32 = graph_.value(cast.inputs[0]).type.dtype == DType::kFloat32;
       const bool only_packed = std::all_of(packs.begin(), packs.end(), [&](NodeId reader) {
-        return graph_.node(reader).op == "pack_weight" && keep_[reader];
+        return ops_.Find(graph_.node(reader).op)->packs && keep_[reader];
       });
       if (!is_f32 || packs.empty() || !only_packed) continue;
       for (const NodeId pack : packs) graph_.node(pack).inputs[0] = cast.inputs[0];

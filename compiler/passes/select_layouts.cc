@@ -10,8 +10,8 @@ namespace {
 // Adds the boxings that a selection implies, one for all readers of the same type.
 class Boxer {
  public:
-  explicit Boxer(Graph& graph)
-      : graph_(graph), num_nodes_(graph.num_nodes()), names_(graph), boxed_(graph.num_values()) {}
+  Boxer(Graph& graph, const OpRegistry& ops)
+      : graph_(graph), ops_(ops), num_nodes_(graph.num_nodes()), names_(graph), boxed_(graph.num_values()) {}
 
   void Apply(const Selection& selection) {
     for (NodeId id = 0; id < num_nodes_; ++id) {
@@ -53,7 +53,7 @@ class Boxer {
     node.inputs = WithCounts(graph_, value);
     node.source = producer.source;
     CopyProvenance(producer, node);
-    node.rate = ValueRate(graph_, value);
+    node.rate = ValueRate(graph_, value, ops_);
     node.placement = wanted.placement;
     const TensorType type = graph_.value(value).type;
     const NodeId id = graph_.AddNode(std::move(node), {type});
@@ -62,6 +62,7 @@ class Boxer {
   }
 
   Graph& graph_;
+  const OpRegistry& ops_;
   const int num_nodes_;
   UniqueNames names_;
   std::vector<std::vector<ValueId>> boxed_;  // by value: its boxed versions
@@ -78,7 +79,7 @@ absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context) {
   for (const std::string& note : selection.notes) {
     context.warnings.push_back(absl::StrCat("graph '", graph.name(), "': ", note));
   }
-  Boxer(graph).Apply(selection);
+  Boxer(graph, context.ops).Apply(selection);
   return true;
 }
 

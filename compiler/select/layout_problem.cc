@@ -122,7 +122,7 @@ void LayoutProblem::AddValues() {
     value.producer = graph_.value(id).producer;
     value.output = graph_.value(id).output;
     const int next = static_cast<int>(kinds.size());
-    const auto kind = std::tuple(type_ids_[id], ValueRate(graph_, id), travels_[id], IsWeight(value.producer));
+    const auto kind = std::tuple(type_ids_[id], ValueRate(graph_, id, ops_), travels_[id], IsWeight(value.producer));
     value.alike = kinds.try_emplace(kind, next).first->second;
     problem_.values.push_back(std::move(value));
   }
@@ -146,7 +146,7 @@ Cost LayoutProblem::Boxing(ValueId value, int from, int to) {
   if (seconds >= CostModel::kImpossible) return Cost::Impossible();
   const bool in_place = dists_[from].first == dists_[to].first;
   const bool avoided = from != to && in_place && IsWeight(graph_.value(value).producer);
-  const double acts = Acts(ValueRate(graph_, value));
+  const double acts = Acts(ValueRate(graph_, value, ops_));
   return {avoided ? acts : 0, acts * seconds};
 }
 

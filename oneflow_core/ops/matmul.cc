@@ -79,7 +79,8 @@ void AddMatmulOps(OpRegistry& registry) {
                 .grad = MatmulGrad,
                 .flops = FlopsOfProduct,
                 .precision = Precision::kCompute,
-                .has_out_dtype = true});
+                .has_out_dtype = true,
+                .packed = "packed_matmul"});
   registry.Add({.name = "matmul_wgrad",
                 .rule = "...k,...n->kn; linear 0; linear 1",
                 .rule_for = WgradRule,

@@ -48,8 +48,8 @@ absl::StatusOr<Types> InferPackedMatmul(const InferContext& c) {
 }  // namespace
 
 void AddPackedMatmulOps(OpRegistry& registry) {
-  registry.Add({.name = "pack_weight", .infer = InferPack});
-  registry.Add({.name = "pack_weight_both_ways", .infer = InferPackBothWays});
+  registry.Add({.name = "pack_weight", .infer = InferPack, .packs = true});
+  registry.Add({.name = "pack_weight_both_ways", .infer = InferPackBothWays, .packs = true});
   registry.Add({.name = "packed_matmul",
                 .infer = InferPackedMatmul,
                 .flops = FlopsOfProduct,

@@ -20,8 +20,8 @@ TEST(AssignRatesTest, DataFlowsAtMicroBatchRateUntilItIsAccumulated) {
   for (const char* name : {"up", "up/update", "optimizer/clip", "fetch", "fetch/mean"}) {
     EXPECT_EQ(NodeOf(graph, name).rate, Rate::kStep) << name;
   }
-  EXPECT_EQ(ValueRate(graph, NodeOf(graph, "up/grad").outputs[0]), Rate::kStep);
-  EXPECT_EQ(ValueRate(graph, NodeOf(graph, "matmul").outputs[0]), Rate::kMicroBatch);
+  EXPECT_EQ(ValueRate(graph, NodeOf(graph, "up/grad").outputs[0], Ops()), Rate::kStep);
+  EXPECT_EQ(ValueRate(graph, NodeOf(graph, "matmul").outputs[0], Ops()), Rate::kMicroBatch);
 }
 
 TEST(AssignRatesTest, ScalesAGradientThatIsTheSameInEveryMicroBatch) {
