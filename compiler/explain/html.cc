@@ -140,8 +140,8 @@ std::string ExplainAsHtml(const JobFacts& job) {
   CostModel costs(job.topology);
   std::vector<std::string> graphs;
   for (const GraphFacts& facts : job.graphs) graphs.push_back(GraphJson(job, facts, costs).Text());
-  return absl::StrCat(kPageHead, "{\"job\":", JsonString(job.options.job), ",\"graphs\":[",
-                      absl::StrJoin(graphs, ",\n"), "]}", kPageTail);
+  return GraphPage(
+      absl::StrCat("{\"job\":", JsonString(job.options.job), ",\"graphs\":[", absl::StrJoin(graphs, ",\n"), "]}"));
 }
 
 }  // namespace oneflow

@@ -2,7 +2,7 @@
 // boxings as thick edges with bytes and time, the text of explain.h for each clicked item.
 //
 //   GatherFacts ─► facts as JSON (html.cc) ─┐
-//                  page, style, program (page.cc) ─► one file that needs nothing else and no network
+//                  page, style, program (page.h) ──► one file that needs nothing else and no network
 #pragma once
 
 #include <string>
