@@ -51,6 +51,11 @@ void CopyProvenance(const Node& like, Node& node) {
   node.chunk = like.chunk;
 }
 
+void Absorb(const Node& part, Node& whole) {
+  whole.parts.push_back(part.serial);
+  whole.parts.insert(whole.parts.end(), part.parts.begin(), part.parts.end());
+}
+
 NodeId Graph::AddNode(Node node, absl::Span<const TensorType> outputs) {
   const NodeId id = num_nodes();
   node.serial = next_serial_++;
@@ -58,6 +63,7 @@ NodeId Graph::AddNode(Node node, absl::Span<const TensorType> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     node.outputs.push_back(num_values());
     Value value;
+    value.serial = next_value_serial_++;
     value.type = outputs[i];
     value.producer = id;
     value.output = static_cast<int>(i);

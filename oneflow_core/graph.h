@@ -54,6 +54,8 @@ const char* Name(StepPart part);  // "forward", "backward", "update"
 enum class Rate : uint8_t { kMicroBatch = 0, kStep = 1 };
 
 struct Value {
+  // The same for as long as the value lives, whatever makes it; given by Graph::AddNode, never twice.
+  int32_t serial = -1;
   TensorType type;
   NodeId producer = -1;
   int output = 0;                // which output of the producer
@@ -91,6 +93,8 @@ struct Node {
   int chunk = -1;        // the piece of the model, as stages have it, that it belongs to; -1 until nodes are placed
   Rate rate = Rate::kMicroBatch;
   std::optional<Placement> placement;  // the compiler's decision
+  // Where passes made one node of several: the serials of the others, which are gone.
+  std::vector<int32_t> parts;
 };
 
 class Graph {
@@ -133,7 +137,7 @@ class Graph {
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Value> values_;
-  int32_t next_serial_ = 0;
+  int32_t next_serial_ = 0, next_value_serial_ = 0;
 };
 
 inline bool IsForward(const Node& node) { return node.role == Role::kForward; }
@@ -142,6 +146,9 @@ inline bool IsUpdate(const Node& node) { return node.role == Role::kUpdate; }
 
 // Makes `node` serve what `like` serves: its role, forward node, variable, segment and chunk.
 void CopyProvenance(const Node& like, Node& node);
+
+// Records in `whole` that `part`, with its own parts, becomes part of it.
+void Absorb(const Node& part, Node& whole);
 
 // "node 'h0/mlp/up' (matmul, models/gpt.cc:42)": how errors name a node.
 std::string Where(const Node& node);

@@ -36,7 +36,7 @@ class NodeText {
   void Tensor(int output) {
     const ValueId value = node_.outputs[output];
     Title(value);
-    Lies(value, output);
+    Lies(value);
     Gradient(value);
     Readers(value);
     MovedTo(value);
@@ -53,6 +53,7 @@ class NodeText {
     if (facts_.compute[id_] > 0) absl::StrAppend(&out_, ", ", SecondsText(facts_.compute[id_]), " of a step");
     absl::StrAppend(&out_, "\n");
     if (const std::string text = PrecisionText(job_, graph_, node_); !text.empty()) Line("computed in", text);
+    Parts();
     SignatureOfEachAxis();
     Inputs();
     Others();
@@ -80,7 +81,7 @@ class NodeText {
     absl::StrAppend(&out_, "\n");
   }
 
-  void Lies(ValueId value, int output) {
+  void Lies(ValueId value) {
     const DistType& dist = *graph_.value(value).dist;
     const Shape& shape = graph_.value(value).type.shape;
     Line("lies as", absl::StrCat(ToString(dist.sbp), " on ", dist.placement.ToString()));
@@ -94,14 +95,15 @@ class NodeText {
         meaning = absl::StrCat("an addend on every rank");
         if (dist.sbp[a].reduction() != Reduction::kSum) meaning = "a candidate on every rank";
       }
-      const std::string why = placed_id_ < 0 ? WhatItIsMadeOf() : WhyItLies(output, a, axis.name);
+      const std::string why = WhyItLies(value, a, axis.name);
       Line("", absl::StrFormat("%s  %-6s  %s; %s", axis.name, dist.sbp[a].ToString(), meaning, why));
     }
     OnEachRank(graph_.value(value).type, dist);
   }
 
-  std::string WhyItLies(int output, int axis, absl::string_view axis_name) const {
-    const ValueId placed = facts_.placed.node(placed_id_).outputs[output];
+  std::string WhyItLies(ValueId value, int axis, absl::string_view axis_name) const {
+    const ValueId placed = facts_.placed_value_of[value];
+    if (placed < 0) return WhatItIsMadeOf();
     const Origin& origin = facts_.origins[placed][axis];
     std::string why = OriginText(facts_, origin, axis_name);
     if (origin.yielded) {
@@ -141,11 +143,9 @@ class NodeText {
   // The annotations of the placed graph behind which `reader`, or a part of it before fusion, reads `tensor`, in words.
   // Nobody could annotate nodes that were made later.
   std::string AskedFor(NodeId reader, ValueId tensor) const {
-    const Value& value = graph_.value(tensor);
-    const NodeId producer = facts_.placed_of[value.producer];
+    const ValueId placed = facts_.placed_value_of[tensor];
     std::string text;
-    if (producer < 0) return text;
-    Annotations(facts_.placed.node(producer).outputs[value.output], reader, text);
+    if (placed >= 0) Annotations(placed, reader, text);
     return text;
   }
 
@@ -154,7 +154,7 @@ class NodeText {
     for (NodeId id : facts_.placed_readers[value]) {
       const Node& node = facts_.placed.node(id);
       if (!facts_.Is(node, OpKind::kAnnotation)) {
-        if (IsOrBecomes(id, reader)) return true;
+        if (IsOrHas(graph_.node(reader), node.serial)) return true;
         continue;
       }
       std::string further;
@@ -167,16 +167,8 @@ class NodeText {
     return false;
   }
 
-  // Whether node `id` of the placed graph is `reader` of the boxed one, or a part fused into it: such a part is gone,
-  // and the last part, which became the whole, reads its inputs.
-  bool IsOrBecomes(NodeId id, NodeId reader) const {
-    if (facts_.boxed_of[id] >= 0) return facts_.boxed_of[id] == reader;
-    for (ValueId output : facts_.placed.node(id).outputs) {
-      for (NodeId next : facts_.placed_readers[output]) {
-        if (IsOrBecomes(next, reader)) return true;
-      }
-    }
-    return false;
+  static bool IsOrHas(const Node& node, int32_t serial) {
+    return node.serial == serial || std::count(node.parts.begin(), node.parts.end(), serial) > 0;
   }
 
   // Calls visit(reader) for every op that reads `value` itself.
@@ -219,6 +211,22 @@ class NodeText {
     }
   }
 
+  // Whether it is another op than the one that selection saw, by more than how a weight lies.
+  bool IsFused() const {
+    const std::string& before = facts_.placed.node(placed_id_).op;
+    return !node_.parts.empty() && before != node_.op && job_.ops->Find(before)->packed != node_.op;
+  }
+
+  // The user's ops, if there are several.
+  void Parts() {
+    const auto found = facts_.parts.find(id_);
+    if (found == facts_.parts.end() || found->second.size() < 2) return;
+    for (size_t i = 0; i < found->second.size(); ++i) {
+      const Node& part = facts_.placed.node(found->second[i]);
+      Line(i == 0 ? "made of" : "", absl::StrCat("'", part.name, "' ", OpAndSource(part)));
+    }
+  }
+
   void SignatureOfEachAxis() {
     if (node_.inputs.empty() && node_.outputs.size() == 1) return;  // says no more than how the tensor lies
     const Layout chosen = NodeView::LayoutOf(graph_, node_);
@@ -258,8 +266,9 @@ class NodeText {
       Line("other ways", "none: it was made after layouts were chosen");
       return;
     }
-    if (const std::string& chosen = facts_.placed.node(placed_id_).op; IsLastPart(chosen) && chosen != node_.op) {
-      Line("other ways", absl::StrCat("its parts, of which '", chosen, "' is the last, were laid out one by one"));
+    if (IsFused()) {
+      const std::string& last = facts_.placed.node(placed_id_).op;
+      Line("other ways", absl::StrCat("its parts, of which '", last, "' is the last, were laid out one by one"));
       return;
     }
     std::vector<Row> rows = Rows();
@@ -360,6 +369,14 @@ std::string NoteOnAnnotations(const GraphFacts& facts, const TensorPlace& place)
   return out;
 }
 
+// The text before the op that has the asked one as a part.
+std::string NoteOnPart(const GraphFacts& facts, const TensorPlace& place) {
+  if (place.part < 0) return "";
+  const Node& part = facts.placed.node(place.part);
+  return absl::StrCat("'", part.name, "' ", OpAndSource(part), " is computed as part of '",
+                      facts.boxed.node(place.node).name, "'\n");
+}
+
 std::string NoteOnOtherGraphs(const JobFacts& job, const std::vector<TensorPlace>& places) {
   std::string out;
   for (size_t i = 1; i < places.size(); ++i) {
@@ -396,7 +413,8 @@ absl::StatusOr<std::string> ExplainTensor(const JobFacts& job, absl::string_view
   NodeText text(job, facts, place.node, costs, std::move(prices));
   if (place.output >= 0) text.Tensor(place.output);
   text.Maker();
-  return absl::StrCat(NoteOnAnnotations(facts, place), text.Take(), NoteOnOtherGraphs(job, *places));
+  return absl::StrCat(NoteOnAnnotations(facts, place), NoteOnPart(facts, place), text.Take(),
+                      NoteOnOtherGraphs(job, *places));
 }
 
 std::string ExplainNode(const JobFacts& job, const GraphFacts& facts, NodeId node, CostModel& costs) {

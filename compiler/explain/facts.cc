@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "compiler/explain/gradients.h"
 #include "compiler/explain/origins.h"
@@ -93,10 +94,8 @@ class BoxingCollector {
 
   // As in selection.
   CostModel::Travel Travel(ValueId tensor) const {
-    const Value& it = graph_.value(tensor);
-    const NodeId maker = facts_.placed_of[it.producer];
-    if (maker < 0) return CostModel::Travel::kAlone;
-    return TravelOf(facts_.placed, facts_.placed.node(maker).outputs[it.output], facts_.placed_readers);
+    const ValueId placed = facts_.placed_value_of[tensor];
+    return placed < 0 ? CostModel::Travel::kAlone : TravelOf(facts_.placed, placed, facts_.placed_readers);
   }
 
   // REQUIRES: the graph keeps the contract of boxed_graph.h, so that the node is one step.
@@ -129,34 +128,80 @@ absl::Status FindCandidates(const OpRegistry& ops, GraphFacts& facts) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, VariableDists& variables) {
-  const CompileOptions& options = job.options;
-  GraphFacts facts;
-  facts.ops = job.ops;
-  facts.fixed = variables;
-  facts.micro_batches = graph.is_trained() ? options.micro_batches : 1;
-  Graph before, selected;
+// Runs the passes and keeps the states of the graph; `selected` is the one behind selection. Internal if the pipeline
+// has no such passes.
+absl::Status RunAndKeep(const Graph& graph, const JobFacts& job, VariableDists& variables, GraphFacts& facts,
+                        Graph& selected) {
+  constexpr absl::string_view kDifferentiates = "autodiff", kSelects = "select-sbp";
+  int kept = 0;
+  Graph before;
   const PassObserver observer = [&](absl::string_view pass, const Graph& after) {
-    if (pass == "autodiff") facts.differentiated = after;
-    if (pass == "select-sbp") {
-      facts.placed = before;
-      selected = after;
+    if (pass == kDifferentiates) facts.differentiated = after, ++kept;
+    if (pass == kSelects) {
+      facts.placed = std::move(before);
+      selected = after, ++kept;
     }
     before = after;
   };
-  OF_ASSIGN_OR_RETURN(facts.boxed, RunPasses(graph, options, *job.ops, variables, observer));
+  OF_ASSIGN_OR_RETURN(facts.boxed, RunPasses(graph, job.options, *job.ops, variables, observer));
+  if (kept == 2) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the passes lack '", kDifferentiates, "' or '", kSelects, "'"));
+}
+
+// A node that computes another again stands for what that one was.
+void ConnectRepeated(NodeId id, GraphFacts& facts) {
+  const Node &node = facts.boxed.node(id), &first = facts.boxed.node(node.forward);
+  facts.placed_of[id] = facts.placed_of[node.forward];
+  if (first.op != node.op || first.outputs.size() != node.outputs.size()) return;  // they were fused differently
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    facts.placed_value_of[node.outputs[i]] = facts.placed_value_of[first.outputs[i]];
+  }
+}
+
+void ConnectParts(GraphFacts& facts) {
+  std::map<int32_t, std::vector<NodeId>> wholes;  // by serial of a part
+  for (NodeId id = 0; id < facts.boxed.num_nodes(); ++id) {
+    const Node& node = facts.boxed.node(id);
+    if (node.parts.empty()) continue;
+    wholes[node.serial].push_back(id);
+    for (const int32_t part : node.parts) wholes[part].push_back(id);
+  }
+  for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
+    const auto found = wholes.find(facts.placed.node(id).serial);
+    if (found == wholes.end()) continue;
+    for (const NodeId whole : found->second) {
+      facts.parts[whole].push_back(id);
+      const bool again = facts.boxed.node(whole).role == Role::kRecompute;
+      if (facts.boxed_of[id] < 0 && !again) facts.boxed_of[id] = whole;
+    }
+  }
+}
+
+// Connects the nodes and values of the placed and the boxed graph.
+void Connect(GraphFacts& facts) {
+  facts.placed_of = SameNodes(facts.boxed, facts.placed);
+  facts.placed_value_of = SameValues(facts.boxed, facts.placed);
+  facts.boxed_of = SameNodes(facts.placed, facts.boxed);
+  facts.boxed_value_of = SameValues(facts.placed, facts.boxed);
+  for (NodeId id = 0; id < facts.boxed.num_nodes(); ++id) {
+    const Node& node = facts.boxed.node(id);
+    if (node.role == Role::kRecompute && node.forward >= 0) ConnectRepeated(id, facts);
+  }
+  ConnectParts(facts);
+}
+
+absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, VariableDists& variables) {
+  GraphFacts facts;
+  facts.ops = job.ops;
+  facts.fixed = variables;
+  facts.micro_batches = graph.is_trained() ? job.options.micro_batches : 1;
+  Graph selected;
+  OF_RETURN_IF_ERROR(RunAndKeep(graph, job, variables, facts, selected));
   facts.placed_nodes = NodesByName(facts.placed);
   facts.boxed_nodes = NodesByName(facts.boxed);
   facts.placed_readers = facts.placed.Consumers();
-
-  facts.placed_of = SameNodes(facts.boxed, facts.placed);
-  for (NodeId id = 0; id < facts.boxed.num_nodes(); ++id) {
-    const Node& node = facts.boxed.node(id);
-    if (node.role == Role::kRecompute) facts.placed_of[id] = facts.placed_of[node.forward];
-  }
-  facts.boxed_of = SameNodes(facts.placed, facts.boxed);
+  Connect(facts);
   facts.gradients = FindGradients(facts);
-
   for (const NodeId id : SameNodes(facts.placed, selected)) {
     facts.chosen.push_back(NodeView::LayoutOf(selected, selected.node(id)));
   }
@@ -207,8 +252,6 @@ LinkBytes GraphFacts::bytes_moved() const {
 absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOptions& options, const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(CheckHosts(options));
   JobFacts job{options, &ops, JobTopology(options), {}};
-  job.options.check_replicas = false;  // comparisons at run time need no explanation
-  job.options.fuse = false;            // parts lie as they would if they were one, and keep the user's names
   VariableDists variables;
   for (const Graph& graph : program) {
     OF_ASSIGN_OR_RETURN(GraphFacts facts, GatherGraph(graph, job, variables));
@@ -217,19 +260,37 @@ absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOption
   return job;
 }
 
-std::vector<NodeId> SameNodes(const Graph& graph, const Graph& other) {
-  std::vector<NodeId> by_serial;
-  for (NodeId id = 0; id < other.num_nodes(); ++id) {
-    const size_t serial = other.node(id).serial;
-    if (serial >= by_serial.size()) by_serial.resize(serial + 1, -1);
-    by_serial[serial] = id;
+namespace {
+
+// For ids 0..num-1: the id below `num_others` of the same serial, or -1.
+template <typename Serial, typename OtherSerial>
+std::vector<int32_t> SameSerials(int num, const Serial& serial, int num_others, const OtherSerial& other_serial) {
+  std::vector<int32_t> by_serial;
+  for (int32_t id = 0; id < num_others; ++id) {
+    const size_t of_other = other_serial(id);
+    if (of_other >= by_serial.size()) by_serial.resize(of_other + 1, -1);
+    by_serial[of_other] = id;
   }
-  std::vector<NodeId> same(graph.num_nodes(), -1);
-  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    const size_t serial = graph.node(id).serial;
-    if (serial < by_serial.size()) same[id] = by_serial[serial];
+  std::vector<int32_t> same(num, -1);
+  for (int32_t id = 0; id < num; ++id) {
+    const size_t own = serial(id);
+    if (own < by_serial.size()) same[id] = by_serial[own];
   }
   return same;
+}
+
+}  // namespace
+
+std::vector<NodeId> SameNodes(const Graph& graph, const Graph& other) {
+  return SameSerials(
+      graph.num_nodes(), [&](NodeId id) { return graph.node(id).serial; }, other.num_nodes(),
+      [&](NodeId id) { return other.node(id).serial; });
+}
+
+std::vector<ValueId> SameValues(const Graph& graph, const Graph& other) {
+  return SameSerials(
+      graph.num_values(), [&](ValueId id) { return graph.value(id).serial; }, other.num_values(),
+      [&](ValueId id) { return other.value(id).serial; });
 }
 
 ValueId TensorOf(const GraphFacts& facts, ValueId value) {

@@ -1,11 +1,14 @@
 // The decisions of the compiler for a program and their costs, gathered in one place so that explaining is only a
 // matter of words (explain.h, html.h).
 //
-// A graph is read in three states of the pass pipeline. Serial numbers of nodes connect them:
+// A graph is read in three states of the pass pipeline. The serial numbers of nodes and values connect them:
 //
 //   differentiated   after `autodiff`           which gradient belongs to which variable
 //   placed           what `select-sbp` sees     annotations (`to` nodes, hints), the candidates of every node
 //   boxed            after all passes           how everything lies, every boxing as single steps
+//
+// The boxed graph is the one that runs: it has the options of the job, so ops are fused and weights packed where the
+// plan has it so. A node says which others became part of it (Node::parts).
 //
 // A boxing, for people, is the change between two types that somebody reads: a chain of `boxing` nodes without a reader
 // or a fork in between. So each step belongs to exactly one boxing, and costs add up.
@@ -82,7 +85,12 @@ struct GraphFacts {
   std::map<std::string, NodeId> placed_nodes, boxed_nodes;  // by name, as people ask for them
   // By node of `boxed`: the same node of `placed`, or the node that it computes again, or -1.
   std::vector<NodeId> placed_of;
-  std::vector<NodeId> boxed_of;    // by node of `placed`: the same node of `boxed`, or -1
+  // By node of `boxed` into which others were fused: the nodes of `placed` that it is made of, itself among them.
+  std::map<NodeId, std::vector<NodeId>> parts;
+  // By node of `placed`: the same node of `boxed`, or the first that it became part of, or -1.
+  std::vector<NodeId> boxed_of;
+  // The same for values; a value that is computed again has no other. -1: within a fused op it is never there.
+  std::vector<ValueId> placed_value_of, boxed_value_of;
   std::vector<ValueId> gradients;  // by value of `boxed`: the value that is its gradient, or -1
   VariableDists fixed;             // by earlier graphs
   int micro_batches = 1;
@@ -109,11 +117,13 @@ struct JobFacts {
   std::vector<GraphFacts> graphs;
 };
 
-// Runs the passes on every graph of `program` and gathers. Errors as of RunPasses. `ops` must outlive the result.
+// Runs the passes on every graph of `program`, as Compile() does, and gathers. Errors as of RunPasses. `ops` must
+// outlive the result.
 absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOptions& options, const OpRegistry& ops);
 
-// By node of `graph`: the same node of `other`, or -1 if it is not there. Both are states of one graph.
+// By node or value of `graph`: the same of `other`, or -1 if it is not there. Both are states of one graph.
 std::vector<NodeId> SameNodes(const Graph& graph, const Graph& other);
+std::vector<ValueId> SameValues(const Graph& graph, const Graph& other);
 
 // The tensor behind boxings: follows a value of the boxed graph back to the op that made it.
 ValueId TensorOf(const GraphFacts& facts, ValueId value);

@@ -65,15 +65,14 @@ std::vector<ValueId> FindGradients(const GraphFacts& facts) {
   std::vector<ValueId> gradients(facts.boxed.num_values(), -1);
   if (!facts.differentiated.is_trained()) return gradients;
   const GradientFinder finder(facts);
-  const std::vector<NodeId> before = SameNodes(facts.boxed, facts.differentiated);
-  const std::vector<NodeId> after = SameNodes(facts.differentiated, facts.boxed);
+  const std::vector<ValueId> before = SameValues(facts.boxed, facts.differentiated);
+  const std::vector<ValueId> after = SameValues(facts.differentiated, facts.boxed);
   for (ValueId value = 0; value < facts.boxed.num_values(); ++value) {
-    const Value& it = facts.boxed.value(value);
-    if (!IsForward(facts.boxed.node(it.producer)) || before[it.producer] < 0) continue;
-    const ValueId gradient = finder.Find(before[it.producer], it.output);
-    if (gradient < 0) continue;
-    const Value& found = facts.differentiated.value(gradient);
-    if (after[found.producer] >= 0) gradients[value] = facts.boxed.node(after[found.producer]).outputs[found.output];
+    if (before[value] < 0) continue;
+    const Value& it = facts.differentiated.value(before[value]);
+    if (!IsForward(facts.differentiated.node(it.producer))) continue;
+    const ValueId gradient = finder.Find(it.producer, it.output);
+    if (gradient >= 0) gradients[value] = after[gradient];
   }
   return gradients;
 }

@@ -44,7 +44,28 @@ absl::StatusOr<TensorPlace> PlaceOf(const Graph& graph, NodeId node, int output)
     return absl::InvalidArgumentError(
         absl::StrCat(Where(graph.node(node)), ": there is no output ", output, "; it has ", num_outputs));
   }
-  return TensorPlace{0, node, num_outputs == 0 ? -1 : output, {}};
+  return TensorPlace{0, node, num_outputs == 0 ? -1 : output};
+}
+
+// What a node of the placed graph, which may be part of another by now, makes: the tensor itself if it is still there,
+// else the first of what it became part of.
+absl::StatusOr<TensorPlace> FindPart(const GraphFacts& facts, NodeId id, int output) {
+  const std::vector<ValueId>& outputs = facts.placed.node(id).outputs;
+  const ValueId there = outputs.empty() ? -1 : facts.boxed_value_of[outputs[output]];
+  const NodeId whole = there < 0 ? facts.boxed_of[id] : facts.boxed.value(there).producer;
+  if (whole < 0) return absl::NotFoundError("");  // nothing of it is left
+  OF_ASSIGN_OR_RETURN(TensorPlace place, PlaceOf(facts.boxed, whole, there < 0 ? 0 : facts.boxed.value(there).output));
+  if (facts.boxed.node(whole).serial != facts.placed.node(id).serial) place.part = id;
+  return place;
+}
+
+absl::StatusOr<TensorPlace> FindAnnotated(const GraphFacts& facts, NodeId annotation) {
+  std::vector<NodeId> annotations;
+  const ValueId asked = facts.placed.node(annotation).outputs[0];
+  const Value& tensor = facts.placed.value(BehindAnnotations(facts, asked, &annotations));
+  OF_ASSIGN_OR_RETURN(TensorPlace place, FindPart(facts, tensor.producer, tensor.output));
+  place.annotations = std::move(annotations);
+  return place;
 }
 
 absl::StatusOr<TensorPlace> FindIn(const GraphFacts& facts, const std::string& name, int output) {
@@ -55,17 +76,10 @@ absl::StatusOr<TensorPlace> FindIn(const GraphFacts& facts, const std::string& n
     return PlaceOf(boxed, tensor.producer, tensor.output);
   }
   const auto it = facts.placed_nodes.find(name);
-  if (it == facts.placed_nodes.end() || !facts.Is(facts.placed.node(it->second), OpKind::kAnnotation)) {
-    return absl::NotFoundError("");
-  }
-  std::vector<NodeId> annotations;
-  const ValueId asked = facts.placed.node(it->second).outputs[0];
-  const Value& tensor = facts.placed.value(BehindAnnotations(facts, asked, &annotations));
-  const NodeId maker = facts.boxed_of[tensor.producer];
-  if (maker < 0) return absl::NotFoundError("");  // what it asks of became part of its readers
-  OF_ASSIGN_OR_RETURN(TensorPlace place, PlaceOf(boxed, maker, tensor.output));
-  place.annotations = std::move(annotations);
-  return place;
+  if (it == facts.placed_nodes.end()) return absl::NotFoundError("");
+  if (facts.Is(facts.placed.node(it->second), OpKind::kAnnotation)) return FindAnnotated(facts, it->second);
+  OF_ASSIGN_OR_RETURN(TensorPlace place, PlaceOf(facts.placed, it->second, output));
+  return FindPart(facts, it->second, std::max(place.output, 0));
 }
 
 }  // namespace
@@ -86,6 +100,9 @@ absl::StatusOr<std::vector<TensorPlace>> FindTensor(const JobFacts& job, absl::s
     for (const auto& [known, id] : job.graphs[g].boxed_nodes) {
       if (!job.graphs[g].Is(job.graphs[g].boxed.node(id), OpKind::kBoxing)) names.push_back(known);
     }
+    for (const auto& [known, id] : job.graphs[g].placed_nodes) {
+      if (job.graphs[g].boxed_of[id] >= 0 && job.graphs[g].boxed_nodes.count(known) == 0) names.push_back(known);
+    }
   }
   if (!places.empty()) return places;
   return absl::NotFoundError(absl::StrCat("there is no tensor '", name, "'; the nearest names are '",
@@ -101,7 +118,7 @@ std::vector<TensorPlace> TensorsBeginningWith(const JobFacts& job, absl::string_
       const Node& node = graph.node(id);
       if (job.graphs[g].Is(node, OpKind::kBoxing) || !absl::StartsWith(node.name, prefix)) continue;
       if (!seen.insert(node.name).second) continue;
-      places.push_back({static_cast<int>(g), id, node.outputs.empty() ? -1 : 0, {}});
+      places.push_back({static_cast<int>(g), id, node.outputs.empty() ? -1 : 0});
     }
   }
   return places;

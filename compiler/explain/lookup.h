@@ -1,5 +1,6 @@
 // Tensors by the names that people type: "h0/ln1/layer_norm", "h0/ln1/layer_norm:1" for its second output, the name of
-// an annotation (`to`) or of a boxing for the tensor behind it.
+// an annotation (`to`) or of a boxing for the tensor behind it, the name of an op that was fused for the op that it
+// became part of.
 #pragma once
 
 #include <string>
@@ -15,6 +16,7 @@ struct TensorPlace {
   NodeId node = -1;
   int output = 0;
   std::vector<NodeId> annotations;  // of the placed graph: the `to` nodes by whose name it was found, last first
+  NodeId part = -1;                 // of the placed graph: the part of the node by whose name it was found
 };
 
 // The places of `name`, one per graph that has it, in order. NotFound, listing the nearest names, if none has;

@@ -154,6 +154,7 @@ class RowMatcher {
       if (!SameAttributes(attrs, match)) return false;
       for (const auto& [name, value] : attrs.items()) match.whole.attrs.Set(name, value);
       match.whole.after.insert(match.whole.after.end(), part.after.begin(), part.after.end());
+      if (match.parts[i] != match.last()) Absorb(part, match.whole);
     }
     std::sort(match.whole.after.begin(), match.whole.after.end());
     match.whole.after.erase(std::unique(match.whole.after.begin(), match.whole.after.end()), match.whole.after.end());

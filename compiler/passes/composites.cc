@@ -65,10 +65,6 @@ bool MayBeSplit(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-bool IsLastPart(absl::string_view op) {
-  return FindComposite([&](const Fusion& it) { return it.parts.back().op == op; }) != nullptr;
-}
-
 absl::StatusOr<bool> ExpandComposites(Graph& graph, PassContext& context) {
   bool changed = false;
   const int num_nodes = graph.num_nodes();

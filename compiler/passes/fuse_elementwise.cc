@@ -196,6 +196,7 @@ class ElementwiseFuser {
       if (node.forward != last.forward) last.forward = -1;
       if (node.variable != last.variable) last.variable = -1;
       if (node.segment != last.segment) last.segment = -1;
+      if (id != nodes.back()) Absorb(node, last);
       node.inputs.clear();
       node.outputs.clear();
       whole_of_[id] = nodes.back();

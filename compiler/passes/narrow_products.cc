@@ -58,6 +58,7 @@ absl::StatusOr<bool> NarrowProducts(Graph& graph, PassContext& context) {
         if (input == graph.node(cast).outputs[0]) input = node.outputs[0];
       }
     }
+    Absorb(graph.node(cast), graph.node(id));
     keep[cast] = false;
     instead[cast] = id;
     changed = true;

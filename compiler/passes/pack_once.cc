@@ -58,6 +58,7 @@ class PackJoiner {
     joined.op = "pack_weight_both_ways";
     joined.attrs = {};
     joined.outputs.push_back(transposed);
+    Absorb(b, joined);
     CHECK(TryReplace(graph_, first, joined, ops_)) << joined.name;
     graph_.value(transposed).producer = first;
     graph_.value(transposed).output = 1;

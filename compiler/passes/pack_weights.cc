@@ -112,7 +112,10 @@ class Packer {
         return ops_.Find(graph_.node(reader).op)->packs && keep_[reader];
       });
       if (!is_f32 || packs.empty() || !only_packed) continue;
-      for (const NodeId pack : packs) graph_.node(pack).inputs[0] = cast.inputs[0];
+      for (const NodeId pack : packs) {
+        graph_.node(pack).inputs[0] = cast.inputs[0];
+        Absorb(cast, graph_.node(pack));
+      }
       keep_[id] = false;
     }
   }

@@ -100,8 +100,6 @@ absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context);
 absl::StatusOr<bool> ExpandComposites(Graph& graph, PassContext& context);
 // fuse-composites: parts without a boxing between them become one op again.
 absl::StatusOr<bool> FuseComposites(Graph& graph, PassContext& context);
-// Whether `op` is the last part of a composite: where it stands, the whole may be fused.
-bool IsLastPart(absl::string_view op);
 
 // assign-rates: decides which nodes act once per micro-batch and which once per step, by the rules of boxed_graph.h,
 // and drops every `accumulate` that has nothing to sum. InvalidArgument if a variable would be mutated once per

@@ -74,6 +74,30 @@ TEST_F(GraphTest, RebuildRenumbersWhatNodesServeAndForgetsWhatIsDropped) {
   EXPECT_EQ(graph_.node(graph_.FindNode("second")).serial, serial);  // moved, but the same node
 }
 
+TEST_F(GraphTest, AValueKeepsItsSerialWhateverMakesIt) {
+  const NodeId added = graph_.AddNode({.op = "tanh", .name = "other", .inputs = {0}}, {{DType::kFloat32, {2, 3}}});
+  const ValueId value = graph_.node(added).outputs[0];
+  const int32_t serial = graph_.value(value).serial, first = graph_.value(0).serial;
+  EXPECT_NE(serial, first);
+  // The node before it makes it now.
+  graph_.node(added).outputs.clear();
+  graph_.node(1).outputs.push_back(value);
+  graph_.value(value).producer = 1;
+  graph_.value(value).output = 1;
+  std::vector<bool> keep(graph_.num_nodes(), true);
+  keep[added] = false;
+  graph_.Rebuild(keep);
+  EXPECT_EQ(graph_.value(graph_.node(1).outputs[1]).serial, serial);
+  EXPECT_EQ(graph_.value(0).serial, first);
+}
+
+TEST_F(GraphTest, AWholeKnowsThePartsOfItsParts) {
+  Node whole{.serial = 1}, part{.serial = 2, .parts = {5, 7}};
+  Absorb(part, whole);
+  Absorb(Node{.serial = 3}, whole);
+  EXPECT_THAT(whole.parts, ElementsAre(2, 5, 7, 3));
+}
+
 TEST_F(GraphTest, RebuildKeepsWhatWaitsBehindWhatItWaitsFor) {
   graph_.node(1).after = {
       graph_.node(graph_.AddNode({.op = "exp", .name = "late", .inputs = {0}}, {{DType::kFloat32, {2, 3}}}))

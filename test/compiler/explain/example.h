@@ -27,7 +27,7 @@ inline absl::StatusOr<JobFacts> FactsOf(const Program& program, CompileOptions o
   return GatherFacts(program, options, Ops());
 }
 
-// The example on dp 2 x tp 2: two processes of two ranks.
+// The example on dp 2 x tp 2: two processes of two ranks. Nothing is fused, so that every op has a tensor of its own.
 inline JobFacts ExampleFacts(int micro_batches = 1, int rows = 8) {
   std::string text = kExample;
   for (size_t at = 0; rows != 8 && (at = text.find_first_of("8", at)) != std::string::npos; ++at) {
@@ -36,6 +36,7 @@ inline JobFacts ExampleFacts(int micro_batches = 1, int rows = 8) {
   CompileOptions options = Options({{"dp", 2}, {"tp", 2}}, micro_batches);
   options.job = "example";
   options.ranks_per_process = 2;
+  options.fuse = false;
   return *FactsOf({*GraphFromText(text, Ops())}, options);
 }
 

@@ -1,12 +1,15 @@
 #include "compiler/explain/facts.h"
 
+#include <random>
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "compiler/explain/explain.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_text.h"
 #include "compiler/lower/program_text.h"
+#include "oneflow_core/models/convnet.h"
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/explain/example.h"
 #include "test/support/spelled_out.h"
@@ -57,49 +60,125 @@ TEST(FactsTest, BytesAreThoseThatThePlanMoves) {
   }
 }
 
-// What is explained is not fused, so that ops have the user's names. All else is the graph that runs: how everything
-// lies and every boxing.
-TEST(FactsTest, WhatIsExplainedIsWhatIsCompiled) {
-  for (const auto& [axes, micro_batches] :
-       std::vector<std::pair<std::vector<Axis>, int>>{{{{"dp", 2}, {"tp", 2}}, 1}, {{{"pp", 2}, {"dp", 2}}, 4}}) {
-    CompileOptions options = Options(axes, micro_batches);
-    options.recompute.what = "layers";
-    options.precision.compute = DType::kBFloat16;
-    ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(Gpt(), options));
-    VariableDists variables;
-    const Program program = Gpt();
-    for (size_t i = 0; i < program.size(); ++i) {
-      ASSERT_OK_AND_ASSIGN(const Graph compiled, RunPasses(program[i], options, Ops(), variables));
-      const Graph& explained = job.graphs[i].boxed;
-      const auto boxings = [](const Graph& graph) {
-        std::multiset<std::string> all;
-        for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-          const Node& node = graph.node(id);
-          if (node.op != "boxing") continue;
-          const Value &from = graph.value(node.inputs[0]), &to = graph.value(node.outputs[0]);
-          all.insert(absl::StrCat(from.type.ToString(), from.dist->ToString(), to.dist->ToString(),
-                                  static_cast<int>(node.rate)));
-        }
-        return all;
-      };
-      EXPECT_EQ(boxings(explained), boxings(compiled)) << compiled.name();
-      int alike = 0;
-      const std::vector<NodeId> same = SameNodes(compiled, explained);
-      for (NodeId id = 0; id < compiled.num_nodes(); ++id) {
-        const Node& node = compiled.node(id);
-        if (same[id] < 0 || explained.node(same[id]).op != node.op) continue;  // a whole, and its last part
-        ASSERT_EQ(node.outputs.size(), explained.node(same[id]).outputs.size()) << Where(node);
-        for (size_t o = 0; o < node.outputs.size(); ++o) {
-          const Value &runs = compiled.value(node.outputs[o]),
-                      &told = explained.value(explained.node(same[id]).outputs[o]);
-          EXPECT_EQ(runs.dist->ToString(), told.dist->ToString()) << Where(node);
-          EXPECT_EQ(runs.type, told.type) << Where(node);
-          ++alike;
-        }
-      }
-      EXPECT_GT(alike, compiled.num_values() / 2) << compiled.name();
+Program ConvNet() {
+  const ImageData data{.train_images = "images", .train_labels = "labels"};
+  return *ConvNetProgram({}, data, {.train = 8}, Ops());
+}
+
+struct DrawnJob {
+  std::string model;
+  Program program;
+  CompileOptions options;
+};
+
+// A model under options that change what the compiler makes of it.
+DrawnJob Draw(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](size_t n) { return static_cast<int>(random() % n); };
+  const bool gpt = pick(3) > 0;
+  const int micro_batches = 1 << pick(3);
+  static const std::vector<std::vector<Axis>> kMeshes = {
+      {}, {{"dp", 2}}, {{"dp", 2}, {"tp", 2}}, {{"tp", 2}}, {{"pp", 2}, {"dp", 2}}, {{"pp", 2}, {"tp", 2}}};
+  DrawnJob job{gpt ? "gpt" : "convnet", gpt ? Gpt() : ConvNet(),
+               Options(kMeshes[pick(gpt ? kMeshes.size() : 2)], micro_batches)};
+  CompileOptions& options = job.options;
+  options.ranks_per_process = options.mesh.size() > 1 ? 1 + pick(2) : 1;
+  options.device = pick(3) == 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
+  options.fuse = pick(4) > 0;
+  options.precision.compute = pick(2) == 0 ? DType::kBFloat16 : DType::kFloat32;
+  if (gpt && pick(2) == 0) options.recompute.what = pick(2) == 0 ? "layers" : "attention";
+  options.recompute.whole = pick(2) == 0;
+  options.adds_in_products = pick(2) == 0;
+  options.keep_gradients = pick(4) == 0;
+  options.check_replicas = pick(4) == 0;
+  options.optimizer.clip_norm = pick(2);
+  return job;
+}
+
+std::string Text(ValueId id, const TensorType& type, const std::string& sbp, MemoryLayout layout) {
+  return absl::StrCat(id, " ", type.ToString(), sbp, layout == MemoryLayout::kRowMajor ? "" : " in blocks");
+}
+
+std::string Text(const pb::PlanSet& set, const pb::ClassOperand& operand) {
+  const pb::ClassTensor& tensor = set.tensors(operand.tensor());
+  const std::vector<int64_t> dims(tensor.dims().begin(), tensor.dims().end());
+  return Text(operand.value(), {static_cast<DType>(tensor.dtype()), Shape(dims), tensor.ragged() - 1}, tensor.sbp(),
+              static_cast<MemoryLayout>(tensor.layout()));
+}
+
+std::string Text(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  return Text(id, value.type, ToString(value.dist->sbp), value.layout);
+}
+
+// All nodes but variables, with the op, the values and the layouts of each: what the plan runs is what is explained.
+std::set<std::string> NodesOf(const pb::PlanSet& set, const pb::ClassPlan& plan) {
+  std::set<std::string> nodes;
+  for (const pb::ClassActor& actor : plan.actors()) {
+    for (const pb::ClassInstruction& instruction : actor.instructions()) {
+      std::string text = absl::StrCat(instruction.op(), " '", instruction.node(), "'");
+      for (const pb::ClassOperand& input : instruction.inputs()) absl::StrAppend(&text, " ", Text(set, input));
+      absl::StrAppend(&text, " ->");
+      for (const pb::ClassOperand& output : instruction.outputs()) absl::StrAppend(&text, " ", Text(set, output));
+      nodes.insert(std::move(text));
     }
   }
+  return nodes;
+}
+
+std::set<std::string> NodesOf(const GraphFacts& facts) {
+  std::set<std::string> nodes;
+  for (NodeId id = 0; id < facts.boxed.num_nodes(); ++id) {
+    const Node& node = facts.boxed.node(id);
+    if (facts.Is(node, OpKind::kVariable)) continue;
+    std::string text = absl::StrCat(node.op, " '", node.name, "'");
+    for (const ValueId input : node.inputs) absl::StrAppend(&text, " ", Text(facts.boxed, input));
+    absl::StrAppend(&text, " ->");
+    for (const ValueId output : node.outputs) absl::StrAppend(&text, " ", Text(facts.boxed, output));
+    nodes.insert(std::move(text));
+  }
+  return nodes;
+}
+
+TEST(FactsTest, WhatIsExplainedIsWhatRuns) {
+  int fused = 0;
+  for (uint32_t seed = 1; seed <= 24; ++seed) {
+    const DrawnJob drawn = Draw(seed);
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ", ", drawn.model));
+    ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(drawn.program, drawn.options));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(drawn.program, drawn.options, Ops()));
+    ASSERT_EQ(static_cast<int>(job.graphs.size()), plan.plans_size());
+    for (int i = 0; i < plan.plans_size(); ++i) {
+      const GraphFacts& facts = job.graphs[i];
+      EXPECT_EQ(NodesOf(facts), NodesOf(plan, plan.plans(i))) << plan.plans(i).name();
+      ASSERT_OK_AND_ASSIGN(const int64_t planned, PlannedBytesMoved(plan, plan.plans(i)));
+      EXPECT_EQ(facts.bytes_moved().total(), planned) << plan.plans(i).name();
+      fused += static_cast<int>(facts.parts.size());
+    }
+  }
+  EXPECT_GT(fused, 100);
+}
+
+// Every op of the user is explained by its name, though another may compute it.
+TEST(FactsTest, NoOpOfTheUserIsLost) {
+  int parts = 0;
+  for (uint32_t seed = 1; seed <= 12; ++seed) {
+    const DrawnJob drawn = Draw(seed);
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ", ", drawn.model));
+    ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(drawn.program, drawn.options));
+    for (const GraphFacts& facts : job.graphs) {
+      for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
+        const Node& node = facts.placed.node(id);
+        if (facts.Is(node, OpKind::kAnnotation)) continue;
+        ASSERT_GE(facts.boxed_of[id], 0) << Where(node);
+        const Node& whole = facts.boxed.node(facts.boxed_of[id]);
+        if (whole.serial == node.serial) continue;
+        ++parts;
+        EXPECT_THAT(facts.parts.at(facts.boxed_of[id]), ::testing::Contains(id)) << Where(node);
+      }
+    }
+  }
+  EXPECT_GT(parts, 100);
 }
 
 // Of ragged rows, whose counts are known when it runs.
