@@ -1,13 +1,13 @@
-// What the op `elementwise` computes: a few elementwise ops as one, of which values that only they read are never in
-// memory but for a block of elements. Its attribute `made_of` says it, as a text that people read in dumps too:
+// The program of the op `elementwise`: a few elementwise ops in one pass over memory. Values between them exist only
+// for a block of elements at a time. The attribute `made_of` holds the program as text:
 //
 //   t0 = sigmoid(x0); t1 = mul(x0, t0); y0 = mul(t1, x1)
 //
-// x<i> is input i, y<i> output i, t<i> a value that nobody else has. A call is an op whose definition says that it is
-// elementwise, with its attributes as attr_text.h writes them; it gives one value, which later calls may read, outputs
-// included. Each value has the elements that the op's outputs have; an input may also be a scalar, which all share.
-// Each call rounds what it gives to its element type, so that a program gives what its calls give one by one, to the
-// bit: which ops become one depends on the layout, and no number may.
+// x<i> is input i, y<i> output i, t<i> a temporary. A call names an elementwise op (OpDef::is_elementwise) with its
+// attributes as attr_text.h writes them. It gives one value; later calls may read it, even if it is an output. All
+// values have the shape of the outputs, except inputs that are scalars. Each call rounds its result to its element
+// type, so a program gives the same bits as its calls one by one. It must: the layout decides which ops are fused, and
+// no number may depend on the layout.
 #pragma once
 
 #include <string>
@@ -55,8 +55,8 @@ absl::StatusOr<ElementwiseProgram> ParseElementwise(absl::string_view text);
 // The element type that a call gives, from that of its first operand.
 DType ElementwiseDType(const ElementwiseCall& call, DType first);
 
-// Where temporaries lie while calls are made in their order: in as few places as can be, of which none holds two that
-// are both still read, nor what a call reads beside what it gives.
+// Places for temporaries while calls run in order: as few as possible. Two temporaries share a place only if the first
+// is no longer read; a call never writes a place that it reads.
 struct TemporaryPlaces {
   std::vector<int> of;  // by temporary
   int count = 0;

@@ -9,8 +9,9 @@
 // values' `dist` by the compiler. State that outlives a step is a `variable` node; ops that mutate a variable take its
 // value as an input that their OpDef lists in `mutates`.
 //
-// Provenance is structure: a node says in fields what it is for (its role, and the forward node, variable and chunk
-// that it serves). Names are for people, but for those of variables, which are identities across the plans of a job.
+// Provenance is structure. Fields of a node say what it is for (its role, and the forward node, variable and chunk that
+// it serves) and which nodes became part of it. Names are for people. Only the names of variables are identities: the
+// plans of a job share variables by name.
 //
 // Invariants (VerifyGraph in verify.h checks them): every input id exists and was produced by a node with a smaller id,
 // every value belongs to exactly one output of one node, node names are unique and not empty.
@@ -32,8 +33,8 @@ namespace oneflow {
 using NodeId = int32_t;
 using ValueId = int32_t;
 
-// What a node is for. A weight is a value that comes from variables alone: its gradient is needed once, by the update,
-// that of any other value by the backward nodes before it.
+// What a node is for. A weight is a value that depends on variables alone. Its gradient is needed once, by the update;
+// the gradient of any other value is needed by backward nodes.
 enum class Role : uint8_t {
   kForward,         // the model itself
   kInputGradient,   // of an input of its forward node that is no weight
@@ -64,8 +65,8 @@ struct Value {
   MemoryLayout layout = MemoryLayout::kRowMajor;
 };
 
-// A part of the model as its author marked it: one of its "layers", the core of an "attention". A job may ask that what
-// backward needs of all segments of a kind is computed again instead of being kept.
+// A part of the model as its author marked it: one of its "layers", the core of an "attention". A job may ask that
+// backward computes the values of all segments of a kind again instead of keeping them.
 struct Segment {
   std::string kind;
   int parent = -1;  // the segment that it is part of; -1: none
@@ -119,8 +120,8 @@ class Graph {
   // For every value the nodes that read it, in id order, once per reading input.
   std::vector<std::vector<NodeId>> Consumers() const;
 
-  // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values. What
-  // served a dropped node serves none from then on, what waited for one waits no more. REQUIRES: no kept node reads a
+  // Sorts nodes topologically (ties by old id), drops those with `keep` false, renumbers nodes and values. Nodes that
+  // served a dropped node serve none; nodes that waited for one wait no more. REQUIRES: no kept node reads a
   // dropped one; the graph has no cycle.
   void Rebuild(const std::vector<bool>& keep);
 

@@ -1,5 +1,5 @@
-// What libraries take of a cuda device's memory beside a plan's, as far as anybody has published it. Nothing of ours
-// was measured yet; where what a device really has free is known, the difference shows (actor/free_memory.h).
+// The memory of a cuda device that libraries take beside a plan: published figures. We have measured none. At run time
+// the free memory of a device is known and shows the difference (actor/free_memory.h).
 #pragma once
 
 #include <cstdint>

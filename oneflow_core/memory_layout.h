@@ -1,10 +1,10 @@
-// How the elements of a value lie in memory: a property of the value, beside its type. Nothing that counts bytes or
-// elements depends on it, and no model, boxing or file sees it: the compiler alone decides it, for values that only ops
-// which know it touch (the trait `blocks` of op.h). Plain C++ without Abseil, so that CUDA sources may include it.
+// How the elements of a value lie in memory: a property of the value, beside its type. Counts of bytes and elements do
+// not depend on it. Models, boxings and files never see it. The compiler decides it, for values that are only touched
+// by ops with the trait `blocks` (op.h). Plain C++ without Abseil, so that CUDA sources may include it.
 //
 //   kRowMajor        [n,c,h,w] lies as it is written
-//   kChannelBlocks   [n,c,h,w] lies as [n,c/16,h,w,16], each shard by itself: sixteen channels of a pixel, which are a
-//                    cache line of floats, lie side by side, as convolutions on CPUs read them
+//   kChannelBlocks   [n,c,h,w] lies as [n,c/16,h,w,16], each shard by itself. Sixteen channels of a pixel lie side by
+//                    side: a cache line of floats, as convolutions on CPUs read them
 #pragma once
 
 #include <cstdint>

@@ -65,9 +65,9 @@ using PlacementHint = std::vector<AxisCoordinate>;
 
 // An n-d grid of ranks with named axes: the ranks of a job that a tensor or an op lives on.
 //
-// A value whose copies share one immutable description, because every tensor of a graph has one and a graph of 10^5
-// nodes on 10^3 ranks would otherwise be made of ranks. Grids with a constant distance of ranks along each axis, which
-// all boxes of a mesh are, are compared and searched without looking at their ranks.
+// A value whose copies share one immutable description. Every tensor of a graph has a placement, so a graph of 10^5
+// nodes on 10^3 ranks would otherwise consist mostly of ranks. Grids with constant strides, such as all boxes of a
+// mesh, are compared and searched without looking at their ranks.
 class Placement {
  public:
   Placement();  // one rank, 0, no axes

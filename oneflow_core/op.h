@@ -41,8 +41,7 @@ struct InferContext {
   bool of_shards = false;
 };
 
-// What an op is to the compiler. Ops of all kinds but kCompute are known by what they mean rather than by what they
-// compute.
+// What an op is to the compiler. Kinds other than kCompute have a meaning of their own to it.
 enum class OpKind : uint8_t {
   kCompute,
   kVariable,    // state that outlives the step
@@ -58,21 +57,21 @@ enum class OpKind : uint8_t {
 // Pure functions of the position in the data: whoever needs one may make a copy of it.
 inline bool IsSource(OpKind kind) { return kind == OpKind::kData || kind == OpKind::kConstant; }
 
-// In which floating type an op computes where a narrow one is asked for (compiler/passes/mixed_precision.cc).
+// The floating type in which an op computes if the job or the model asks for a narrow one
+// (compiler/passes/mixed_precision.cc).
 enum class Precision : uint8_t {
-  kFull,     // f32 in any case: sums, statistics, losses, what overflows or cancels
+  kFull,     // always f32: sums, statistics, losses, ops that overflow or cancel
   kFollow,   // the type of its inputs, a narrow one if they differ: works element by element, or moves elements
   kCompute,  // the one that is asked for: products
 };
 
-// What an op makes of ragged operands (oneflow_core/ragged.h).
+// How an op treats ragged operands (oneflow_core/ragged.h).
 enum class RaggedUse : uint8_t {
-  kByRule,  // what its rule says: rows stay rows; a sum is of those that are filled, if it is linear in them; else it
-            // refuses them
-  kSums,    // a sum of those that are filled, by its rule; where rows stay, behind them are zeros
-  kPads,    // padded, since rows of zeros do not change what it computes
-  kRows,    // rows stay rows; it refuses to reduce them, since what it makes of the sum depends on how many there are
-  kOwn,     // its `infer` and its kernels know them
+  kByRule,  // by its rule: rows stay rows, and sums that are linear in them take the filled rows; it refuses all else
+  kSums,    // by its rule it sums the filled rows; where rows stay, zeros follow the filled ones
+  kPads,    // it reads padded rows, because rows of zeros do not change its result
+  kRows,    // rows stay rows; it refuses to reduce them, because the result depends on their number
+  kOwn,     // its `infer` and its kernels handle them
 };
 
 struct OpDef {
@@ -83,8 +82,8 @@ struct OpDef {
   std::string (*rule_for)(absl::Span<const TensorType> inputs, const AttrMap& attrs) = nullptr;
   // The output types. InvalidArgument, naming both values, if the inputs or attributes do not fit together.
   std::function<absl::StatusOr<std::vector<TensorType>>(const InferContext&)> infer = nullptr;
-  // An op on the shards of a rank is the same op on smaller tensors: `infer` gives the types of the output shards too.
-  // Where attributes speak of sizes, this gives those that the op has on the shards; null: the attributes stay.
+  // An op on the shards of a rank is the same op on smaller tensors, so `infer` also gives the types of the output
+  // shards. If attributes contain sizes, this gives the attributes for the shards; null: they stay.
   // REQUIRES: the whole tensors have passed `infer`, and shards have as many dimensions as their tensors.
   std::function<AttrMap(const AttrMap& attrs, absl::Span<const ShardType> inputs, absl::Span<const ShardType> outputs)>
       shard_attrs = nullptr;
@@ -99,24 +98,24 @@ struct OpDef {
   std::vector<int> averages;
   // Kept although nothing reads its outputs (fetch; ops with `mutates` are kept in any case).
   bool has_effect = false;
-  // Draws random numbers: the compiler gives it the integer attributes `seed` (the job's) and `key` (a fingerprint of
-  // the string attribute `key` if set, else of the node's name), so that forward and gradient can draw the same ones.
+  // Draws random numbers. The compiler sets the integer attributes `seed` (the job's) and `key` (a fingerprint of the
+  // string attribute `key` if set, else of the node's name), so that forward and gradient draw the same numbers.
   bool random = false;
-  // Fails by the values that it finds, which its kernel waits for where work is launched: no launch of it can be kept,
-  // and it runs on values of a step only.
+  // Fails depending on the values of its inputs: its kernel waits for them on the host. So its launch cannot be
+  // captured, and it reads values of a step only.
   bool looks_at_values = false;
   // {input, output}: the output may occupy the input's memory when nothing else reads the input later.
   std::vector<std::pair<int, int>> in_place;
   // Adds up any number of inputs, in any order and grouping.
   bool is_sum = false;
-  // An element of the one output is a function of the elements at its place in the inputs, so that what reads it can be
-  // computed in the same pass over memory (elementwise.h). Every device has kernels for floats of it.
+  // Each element of the one output is a function of the elements at the same place in the inputs, so the op can be
+  // fused with its readers in one pass over memory (elementwise.h). Every device has kernels for floats.
   bool is_elementwise = false;
   Precision precision = Precision::kFull;
-  // Inputs that are f32 whatever the others are: parameters and statistics that work on elements of a narrow type.
+  // Inputs that are always f32: parameters and statistics beside elements of a narrow type.
   std::vector<int> full_inputs = {};
-  // Takes the attribute `out_dtype`, the floating type of its output, which is that of its inputs by default. It sums
-  // in f32, so that a wider output is a sum that is not rounded.
+  // Takes the attribute `out_dtype`, the floating type of its output; the default is that of its inputs. It sums in
+  // f32, so an f32 output is not rounded.
   bool has_out_dtype = false;
   // The op that computes the same with input 1, a weight of two dimensions, in panels (packed.h); empty: none.
   // `transpose_b` says how the weight lies, and is no attribute of the other.
@@ -124,9 +123,9 @@ struct OpDef {
   // Puts a weight into panels: the whole output, and every rank's, is of whole panels.
   bool packs = false;
   RaggedUse ragged = RaggedUse::kByRule;
-  // Which operands may lie in blocks of channels (memory_layout.h), on the devices that have kernels for it: by
-  // operand, inputs first, the group of those that lie alike, or -1 of one that is row-major whatever the others are.
-  // Null: all are. REQUIRES: the operands are those of `infer`.
+  // The operands that may lie in blocks of channels (memory_layout.h), on devices with kernels for that. By operand,
+  // inputs first: its group, whose operands all lie alike, or -1 if it is always row-major. Null: all are -1.
+  // REQUIRES: the operands are those of `infer`.
   std::function<std::vector<int>(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
                                  const AttrMap& attrs)>
       blocks = nullptr;
@@ -144,8 +143,8 @@ inline bool ComputesNarrow(const OpDef& op) { return op.precision != Precision::
 // By operand, inputs first, as OpDef::blocks; all -1 where that is null.
 std::vector<int> BlockGroups(const OpDef& op, absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
                              const AttrMap& attrs);
-// That the op's kernels take operands which lie so, in the order of BlockGroups. InvalidArgument, naming the operand,
-// if one in blocks is not in a group, or lies otherwise than its group.
+// Checks that the op's kernels take operands in these layouts, in the order of BlockGroups. InvalidArgument, naming the
+// operand, if one in blocks is in no group, or the operands of a group do not lie alike.
 absl::Status CheckLayouts(absl::Span<const int> groups, absl::Span<const MemoryLayout> layouts);
 
 // The ops that exist; built once by main() through StandardOps() (oneflow_core/ops/ops.h) and passed down. Immutable

@@ -1,17 +1,17 @@
-// Ragged values: tensors of which one dimension, the rows, is filled to a length that is known only while it runs. How
-// long is itself a value of the graph, its counts: i32, one for each index of the dimensions before the rows.
+// Ragged values: tensors with one dimension, the rows, that is filled to a length known only at run time. The lengths
+// are themselves a value of the graph, the counts: i32, one for each index of the dimensions before the rows.
 //
 //   x       f32[8,64~,32]    room for 64 rows in each of 8 groups (experts, samples, ranks that fill it)
-//   counts  i32[8]           rows 0 .. counts[g]-1 of group g are filled; what lies behind them is not specified
+//   counts  i32[8]           rows 0 .. counts[g]-1 of group g are filled; the others are unspecified
 //
 // A node that reads ragged values by its op's rule has their counts as its last input. So counts are laid out, boxed
-// and waited for like any other value, and where groups are split over ranks every rank has the counts of its own:
+// and waited for like any other value. If groups are split over ranks, every rank has the counts of its own groups:
 //
 //   matmul     x f32[8,64~,32], w f32[32,16], counts i32[8]    ->  f32[8,64~,16]     "...k,kn->...n": rows stay rows
-//   reduce_sum x f32[8,64~,32], counts i32[8]                  ->  f32[32]           a sum of the rows that are filled
+//   reduce_sum x f32[8,64~,32], counts i32[8]                  ->  f32[32]           a sum of the filled rows
 //   accumulate x f32[8,64~,32], counts i32[8]                  ->  f32[8,64,32]      each micro-batch has its counts
 //
-// All ragged operands of a node have the same counts. keep_rows makes a value ragged, pad_rows ends that.
+// All ragged operands of a node have the same counts. keep_rows makes a value ragged, pad_rows makes it dense again.
 #pragma once
 
 #include <optional>

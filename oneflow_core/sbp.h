@@ -66,8 +66,8 @@ absl::StatusOr<NdSbp> ParseNdSbp(absl::string_view text);
 // A user's wish for one named mesh axis. Axes that a job's mesh does not have are ignored, so that a model can be
 // written once for all meshes; axes that no hint names are left to the compiler.
 //
-// A wish of priority 0 must be met; of wishes that contradict one another (on one op, or where what they reach meets)
-// those of greater numbers yield.
+// A wish of priority 0 must be met. Where wishes contradict one another, those with greater numbers yield: on one op,
+// or where two propagated splits meet.
 struct AxisSbp {
   std::string axis;
   Sbp sbp;

@@ -1,5 +1,5 @@
-// Checks that a graph is one: the invariants of graph.h, and what a graph says against what its ops say. The compiler
-// runs it after every pass, the text form while it reads.
+// Checks a graph: the invariants of graph.h, and every node against the definition of its op. The compiler runs it
+// after every pass, and the parser of graphs while it reads.
 //
 //   of the graph   nodes have names of their own; values are numbered in the order of their nodes and outputs; losses
 //                  are f32 scalars

@@ -1,8 +1,8 @@
 // Boxing: changing a tensor from one (placement, SBP) to another, as a pure function to steps.
 //
-// A step says for every destination rank which boxes it reads from which source ranks; boxes that overlap are combined
-// by the reduction (in the order listed), what no box covers is zero (the rest of a P). Everything is slice
-// intersection; collectives are special cases that a backend may recognise:
+// A step lists for every destination rank the boxes that it reads, and their source ranks. Overlapping boxes are
+// combined by the reduction, in the order listed. Elements that no box covers are zero (the rest of a P). Everything is
+// slice intersection; collectives are special cases that a backend may recognise:
 //
 //   S(0)->B on [2], 4 rows      dst 0: rows 0-1 from 0, rows 2-3 from 1      all-gather, (p-1)T bytes in total
 //                               dst 1: rows 0-1 from 0, rows 2-3 from 1
@@ -44,11 +44,11 @@ struct BoxingStep {
   Collective collective = Collective::kNone;     // what it amounts to, for NCCL and for people
 };
 
-// The types on the way from `from` to `to`, ending with `to`; empty if they are equal: at most two on one host, four
-// between hosts. The way is the one of least predicted seconds, and among these of fewest bytes. Between addends of two
-// reductions (P(max) to P(sum)) the value itself is made, which takes more steps. A type in between may lie on a
-// smaller placement, or one with reordered or factored axes (host_axes.h). Unimplemented if a type has addends of two
-// reductions itself, InvalidArgument if one does not fit the shape.
+// The types on the path from `from` to `to`, ending with `to`; empty if they are equal. There are at most two on one
+// host and four between hosts. The path takes the least predicted seconds, and of equal ones the fewest bytes. From
+// addends of one reduction to addends of another (P(max) to P(sum)) it goes through the value itself, which takes more
+// steps. A type on the path may lie on a smaller placement, or on one with reordered or factored axes (host_axes.h).
+// Unimplemented if a type has addends of two reductions, InvalidArgument if one does not fit the shape.
 absl::StatusOr<std::vector<DistType>> BoxingPath(const TensorType& type, const DistType& from, const DistType& to,
                                                  const Topology& topology);
 
@@ -56,22 +56,21 @@ absl::StatusOr<std::vector<DistType>> BoxingPath(const TensorType& type, const D
 absl::Status CheckOneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
                                 const Topology& topology);
 
-// One step by slice intersection. Copies along an axis that both placements have, and on which no rank has two
-// coordinates, are read at the own one, so that groups of ranks between which nothing changes have nothing to do with
-// one another; elsewhere the nearest is: own rank, same process, same host, lowest index. Unimplemented for pairs that
-// one step cannot do: partial axes of different reductions, and a P that ends in new copies, which would sum every
-// element once per copy.
+// One step by slice intersection. If both placements have an axis, and no rank has two coordinates on it, a destination
+// reads the copy at its own coordinate; so groups of ranks exchange nothing if nothing changes between them. Other
+// copies are read from the nearest rank: the rank itself, then one of the same process, then of the same host, then the
+// lowest index. Unimplemented for changes that need several steps: partial axes of different reductions, and a P that
+// becomes new copies, which would sum every element once per copy.
 absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
                                          const Topology& topology);
 
 // Bytes that cross from one rank's memory to another's, in total.
 int64_t BytesMoved(const TensorType& type, const BoxingStep& step);
-// Predicted seconds: the slowest destination, its transfers one after another, alpha-beta per link; or the busiest
-// host's network cards, what the host's ranks read or give through all of them.
+// Predicted seconds: the maximum of the slowest destination (its transfers one after another, alpha-beta per link) and
+// the busiest host (the traffic of its ranks through all its network cards).
 double Seconds(const TensorType& type, const BoxingStep& step, const Topology& topology);
 
-// Sum of Seconds over the path from `from` to `to`, as boxing_price.h has them; memoise outside. Infinity if there is
-// no way.
+// The sum of the prices (boxing_price.h) of all steps from `from` to `to`; infinity if there is no path. Not memoised.
 double BoxingSeconds(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology);
 
 }  // namespace oneflow

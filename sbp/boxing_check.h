@@ -1,4 +1,4 @@
-// What every boxing asks of its arguments.
+// The checks that every boxing makes of its arguments.
 #pragma once
 
 #include "oneflow_core/mesh.h"

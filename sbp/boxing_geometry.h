@@ -1,12 +1,12 @@
-// Which boxes every destination rank of one boxing step reads: slice intersection, without building the step. Both the
-// steps themselves and their prices come from here.
+// The boxes that every destination rank of one boxing step reads, by slice intersection. Steps and their prices are
+// both computed from them; the step itself is not built.
 //
 // Every axis of the source placement has one of three roles for a destination:
 //
-//   all       its coordinates are all read: slices to be joined, addends to be combined
-//   own       only the destination's own coordinate on the matching axis: P->P, S->P, and of B, whose copies are alike
-//   replica   B without a matching axis, or kept on one along which some rank has two coordinates: the nearest copy is
-//             read
+//   all       all coordinates are read: slices are joined, addends combined
+//   own       only the destination's own coordinate on the matching axis is read: P->P, S->P, B->B
+//   replica   the nearest copy is read: B without a matching axis, or B on an axis along which a rank has two
+//             coordinates
 #pragma once
 
 #include <algorithm>
@@ -34,11 +34,11 @@ struct AxisRoles {
 };
 AxisRoles RolesOf(const DistType& from, const DistType& to);
 
-// What a destination reads along each axis of `from`, and where it reads nothing.
+// The role of each axis of `from`, and the axes of `to` along which some destinations read nothing.
 struct ReadRoles {
   enum class Role : uint8_t { kAll, kOwn, kReplica };
   std::vector<Role> of_from;
-  std::vector<int> own;  // per axis of `from`: the axis of `to` that a destination's own coordinate is of, for kOwn
+  std::vector<int> own;          // per axis of `from`: for kOwn, the matching axis of `to`
   std::vector<bool> zero_of_to;  // axes of `to` along which only coordinate 0 reads
 };
 ReadRoles ReadRolesOf(const DistType& from, const DistType& to);
@@ -48,9 +48,9 @@ class BoxingGeometry {
   // Borrows all arguments. REQUIRES: both types fit `shape`, and the topology knows all their ranks.
   BoxingGeometry(const Shape& shape, const DistType& from, const DistType& to, const Topology& topology);
 
-  // Calls visit(source, start, extent, count) for every box, not empty, that destination index `index` reads from
-  // source index `source`, in the order in which overlapping boxes are to be combined. The arrays are valid during the
-  // call.
+  // Calls visit(source, start, extent, count) for every non-empty box that destination `index` reads from `source`
+  // (both are indices of their placements). Overlapping boxes are combined in this order. The arrays are valid during
+  // the call.
   template <typename Visit>
   void ForEachBox(int index, Visit&& visit) {
     int base = 0;
@@ -68,7 +68,7 @@ class BoxingGeometry {
     if (!StartDestination(index, base) || !IsRead(source, base)) return;
     if (IntersectWith(source) > 0) visit(box_start_.data(), box_extent_.data());
   }
-  // Whether a destination reads anything where sizes allow it.
+  // Whether a destination reads anything, if the tensor is large enough.
   bool Reads(int index) const;
 
  private:
@@ -88,8 +88,7 @@ class BoxingGeometry {
   const DistType& to_;
   const Topology& topology_;
   int own_rank_ = 0;
-  // An axis of `from`, how far its coordinates lie apart in the list of sources, and the axis of `to` that it is read
-  // by.
+  // An axis of `from`: its stride in the list of sources, and the axis of `to` whose coordinate selects the source.
   struct ReadAxis {
     int size = 1;
     int stride = 1;

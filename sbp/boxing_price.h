@@ -1,5 +1,5 @@
-// What a boxing step costs, without its pieces: for every destination bytes and transfers by how far they come, from
-// arithmetic on coordinates (lattice.h). Ranks are looked at once, pairs of ranks never:
+// The cost of a boxing step without its pieces. For every destination, arithmetic on coordinates (lattice.h) gives the
+// bytes and transfers from each distance. The work is linear in ranks; pairs of ranks are never visited:
 //
 //   S(0) -> B on [dp=1024], hosts of 8     destination 0 has 1 part, reads 7 on its host, 1016 over the network
 //
@@ -18,8 +18,8 @@
 
 namespace oneflow {
 
-// Steps that go the same way at the same time travel together, in buckets. A bucket is full when moving its bytes takes
-// so many times as long as a step takes to begin.
+// Steps with the same source, destination and time travel together in buckets. A bucket is full when moving its bytes
+// takes this many times the latency of a step.
 inline constexpr double kBucketTimes = 4;
 
 struct StepPrice {
@@ -27,10 +27,10 @@ struct StepPrice {
   int64_t bytes = 0;  // in total, as BytesMoved says
 };
 
-// Up to 16 destinations are looked at one by one; of more only those at the ends of the axes, which hold the largest
-// and the smallest parts, and the largest price counts for all. So where parts are even the price is that of the step;
-// where they are not it is off by no more than parts differ, one row each. What leaves a host is taken to be spread
-// evenly over the hosts that have something to give. REQUIRES: OneBoxingStep does it.
+// Up to 16 destinations are priced one by one. With more, only those at the ends of the axes are, because they hold the
+// largest and the smallest parts; the largest price counts for all. The price is exact for even parts. For uneven parts
+// the error is at most the difference between parts, which is one row each. Traffic between hosts is assumed to be
+// spread evenly over the hosts that have data. REQUIRES: OneBoxingStep does it.
 StepPrice PriceOf(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology);
 
 }  // namespace oneflow

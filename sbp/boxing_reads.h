@@ -1,6 +1,6 @@
-// Who reads what of whom in one boxing step, for one rank at a time: what whoever plans or spells out a boxing asks, at
-// the cost of the ranks that the one rank has to do with. OneBoxingStep (boxing.h) is the same for all destinations at
-// once.
+// What one rank reads in one boxing step, and from whom. Plans and programs are written rank by rank, so the cost of an
+// answer depends only on the ranks that this rank exchanges data with. OneBoxingStep (boxing.h) gives the same for all
+// destinations at once.
 //
 //   f32[6] [dp=3](S(0)) -> [dp=3](B)      PiecesOf(1): 0 [0,2), 1 [2,4), 2 [4,6)        BoxOf(1, 2): [4,6)
 #pragma once
@@ -24,21 +24,21 @@ class BoxingReads {
   const Shape& shape() const { return shape_; }
   const DistType& from() const { return from_; }
   const DistType& to() const { return to_; }
-  // The same two types on axes that match where those do not (host_axes.h), over the same lists of ranks.
+  // The same two types over the same ranks. Where their axes do not match, they are factored until they do
+  // (host_axes.h).
   const DistType& matched_from() const { return common_.first; }
   const DistType& matched_to() const { return common_.second; }
   Reduction reduction() const { return reduction_; }
 
-  // The boxes, none empty, that a destination reads, in the order in which overlapping ones are to be combined. Two
-  // boxes are the same or have nothing in common: what a source holds depends only on its coordinates along axes that
-  // cut, and so do its limits.
+  // The boxes that a destination reads; none is empty. Overlapping boxes are combined in this order. Two boxes are
+  // equal or disjoint, because the region of a source depends only on its coordinates along the axes that split.
   std::vector<BoxingPiece> PiecesOf(int destination);
   // The box that a destination reads from a source, if it reads any.
   std::optional<Region> BoxOf(int destination, int source);
-  // Whether it reads nothing, whatever the sizes: along an axis of addends the others hold zeros.
+  // Whether it reads nothing for tensors of any size: its addend is zero.
   bool ReadsNothing(int destination) { return !geometry_.Reads(destination); }
-  // Whether slices become addends along some axis: each destination reads its own slice there, the rest of its addend
-  // is zero.
+  // Whether slices become addends along some axis. Each destination then reads its own slice; the rest of its addend is
+  // zero.
   bool MakesAddends() const;
 
  private:

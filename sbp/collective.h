@@ -1,4 +1,5 @@
-// Names what a boxing step amounts to. Nothing depends on it for correctness: a backend may run the pieces as they are.
+// Names the collective that a boxing step is. The name does not matter for correctness: a backend may run the pieces as
+// they are.
 #pragma once
 
 #include "sbp/boxing.h"
@@ -9,8 +10,8 @@ namespace oneflow {
 //
 //   P->S reduce-scatter    S->B all-gather    S->S all-to-all    P->B all-reduce (as two steps, never one)
 //
-// and elsewhere: `local` if no rank reads another's memory, `broadcast` if every destination reads its whole shard from
-// one source and some source serves several; kNone otherwise.
+// Otherwise: `local` if no rank reads another's memory; `broadcast` if every destination reads its whole shard
+// from one source, and some source serves several; kNone otherwise.
 Collective RecogniseCollective(const Shape& shape, const BoxingStep& step);
 
 // The collective of changing `before` to `after` along one axis; kNone if there is no name for it.

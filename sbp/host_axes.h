@@ -1,10 +1,10 @@
-// Mesh axes as they lie on hosts. An axis whose ranks are on several hosts, several on each, has two factors, one
-// between hosts and one inside them; to change a type along one factor only, the placement has both in the axis' place:
+// Mesh axes and hosts. An axis over several hosts with several ranks on each has two factors: one between hosts and one
+// inside them. To change a type along one factor only, a placement replaces the axis by both:
 //
 //   [dp=8]{0..7}, hosts of 4 ranks        [dp_hosts=2,dp_inside=4]{0..7}        the same ranks in the same order
 //
-// P and B mean the same along an axis and along its factors, and so does a split into even parts. Where hosts cut an
-// axis unevenly (6 ranks on hosts of 4 and 2) it has no factors, and ways go along the whole of it.
+// P, B and splits into even parts mean the same along an axis and along its factors. An axis that hosts cut unevenly
+// (6 ranks on hosts of 4 and 2) has no factors; boxing paths then use the whole axis.
 #pragma once
 
 #include <optional>
@@ -20,17 +20,16 @@ namespace oneflow {
 // Whether any two of the ranks are on different hosts.
 bool SpansHosts(const Placement& placement, const Topology& topology);
 
-// Of the axes marked in `axes` those along which no two ranks are on different hosts; none where hosts cut the
-// placement unevenly.
+// Those of the marked `axes` along which all ranks share a host; none if hosts cut the placement unevenly.
 std::vector<bool> OnOneHost(const Placement& placement, std::vector<bool> axes, const Topology& topology);
 
-// How many ranks the inner factor of each axis marked in `axes` has; 0 where an axis has no factors, or is not marked.
+// The size of the inner factor of each marked axis; 0 for an axis that has no factors or is not marked.
 std::vector<int> HostFactors(const Placement& placement, const std::vector<bool>& axes, const Topology& topology);
-// `dist` with every axis as its factors that has any, and its SBP for both.
+// `dist` with every axis replaced by its factors, if it has any. Both factors get the SBP of the axis.
 DistType Factored(DistType dist, const std::vector<int>& factors);
 
-// Both types with factors wherever one of them has them, so that their axes match; nothing if they match as they are.
-// Splits into uneven parts stay whole.
+// Both types, factored wherever one of them is, so that their axes match; nothing if they match already. An axis that
+// splits unevenly is not factored.
 std::optional<std::pair<DistType, DistType>> OnCommonAxes(const Shape& shape, const DistType& from, const DistType& to);
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// Placements whose ranks are base + sum of stride * coordinate, as all are that a mesh gives: which of their
-// coordinates lie among the ranks of a process or a host is arithmetic, not a search.
+// Placements whose ranks are base + sum of stride * coordinate. All placements of a mesh are such. Arithmetic, not a
+// search, says which of their coordinates lie in a process or a host.
 //
 //   [dp=4,tp=2]{0..7}, hosts of 4 ranks     strides 2, 1; the host of rank 5 has dp 2-3 and all of tp
 #pragma once
@@ -20,11 +20,11 @@ int64_t Count(const CoordinateBox& box);
 
 class Lattice {
  public:
-  // Nothing unless the ranks ascend with every coordinate and each stride exceeds all that smaller strides add up to.
-  // Looks at every rank once.
+  // Nothing unless ranks ascend with every coordinate, and each stride is greater than the largest sum of the smaller
+  // ones. Linear in ranks.
   static std::optional<Lattice> Of(const Placement& placement);
 
-  // The coordinates whose ranks are in [first, end), which may be none; nothing if they are no box.
+  // The coordinates of the ranks in [first, end); the box may be empty. Nothing if they do not form a box.
   std::optional<CoordinateBox> Within(std::pair<int, int> ranks) const;
 
  private:

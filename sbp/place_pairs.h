@@ -1,12 +1,12 @@
-// Pairs of placements, the one that makes a tensor and the one that reads it, numbered such that pairs which look alike
-// have one number: whatever is worked out for stages 3 and 4 of a pipeline holds for stages 7 and 8.
+// Numbers for pairs of placements: one makes a tensor, the other reads it. Pairs that look alike share a number, so
+// that a result for stages 3 and 4 of a pipeline also serves stages 7 and 8.
 //
 //   [tp=2]{0,1} -> [tp=2]{2,3}     0      hosts of 4 ranks: inside a host
 //   [tp=2]{4,5} -> [tp=2]{6,7}     0      the same, two stages later
 //   [tp=2]{2,3} -> [tp=2]{4,5}     1      between hosts
 //
-// Two pairs look alike if their axes are the same, and their ranks are so but for numbers: which of them are one rank,
-// of one process, of one host, and on which kind of host. No price and no way from one type to another depends on more.
+// Two pairs look alike if they have the same axes and the same relations between ranks: which ranks are equal, which
+// share a process or a host, and the kind of each host. Prices and boxing paths depend on nothing else.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class PlacePairs {
   const Placement& place(int number) const { return places_[number]; }
   // The number of the pair of two numbered placements.
   int Pair(int from, int to);
-  // Of all pairs of that number the first that was asked for.
+  // The first pair that got this number.
   const Placement& from(int pair) const { return places_[firsts_[pair].first]; }
   const Placement& to(int pair) const { return places_[firsts_[pair].second]; }
 

@@ -36,7 +36,7 @@ std::pair<int64_t, int64_t> BalancedPart(int64_t n, int parts, int index);
 // REQUIRES: sbp has one entry per axis, every split dimension is < shape.rank().
 Region ShardRegion(const Shape& shape, const DistType& dist, int index);
 Shape ShardShape(const Shape& shape, const DistType& dist, int index);
-// Of the rank that has most: the first.
+// The shard of the rank that holds most, which is the first.
 TensorType LargestShard(const TensorType& type, const DistType& dist);
 int64_t ShardBytes(const TensorType& type, const DistType& dist);
 // ShardRegion without allocating: writes shape.rank() numbers to each of `start` and `extent`.
@@ -45,8 +45,8 @@ void ShardRegion(const Shape& shape, const DistType& dist, int index, int64_t* s
 // Whether every rank's shard can lie in blocks of channels (oneflow_core/memory_layout.h). REQUIRES: as ShardRegion.
 bool ShardsFitBlocks(const TensorType& type, const DistType& dist);
 
-// Indices of the ranks that are first or last along every axis. They have shards of all shapes that there are, whatever
-// the type: parts of a balanced split are of two sizes at most, and splits of parts too.
+// Indices of the ranks that are first or last along every axis. Their shards have all shapes that occur, for every
+// type: a balanced split gives parts of at most two sizes, and so does a split of its parts.
 std::vector<int> CornersOf(const Placement& placement);
 
 // InvalidArgument if `dist` cannot describe a tensor of that shape: wrong number of axes, a split dimension that does

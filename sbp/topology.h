@@ -10,7 +10,7 @@
 //   on a host            shared memory between processes; between GPUs what connects them
 //   between hosts        the fastest class of network card that both hosts have; the ranks of a host share its cards
 //
-// Everything is asked by rank and answered in constant time; nothing is kept per rank.
+// Every question about a rank is answered in constant time. Nothing is stored per rank.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Link {
   double beta_s_per_byte = 0;  // 1 / bandwidth
 };
 
-// The share of a full rate that is reached from a size on: a table of these begins at size 0 and ascends.
+// The share of the full rate that work of at least this size reaches. A table of these ascends from size 0.
 struct Efficiency {
   double from = 0;
   double share = 1;
@@ -70,7 +70,7 @@ struct Nics {
   Link link;  // of one card
 };
 
-// One card of a class as it usually is. InvalidArgument if there is no class of that name.
+// One usual card of a class. InvalidArgument if there is no class of that name.
 absl::StatusOr<Nics> NicsOfClass(absl::string_view link_class);
 
 // Hosts that are alike.
@@ -83,7 +83,7 @@ struct HostGroup {
   std::vector<Nics> nics;  // empty: one card of the class "ethernet"
 };
 
-// How far apart two ranks are; what is nearer is cheaper.
+// How far apart two ranks are; nearer is cheaper.
 enum class Distance : uint8_t { kSelf, kProcess, kHost, kNetwork };
 
 // A value; deterministic.
@@ -129,7 +129,7 @@ class Topology {
   // The ranks at most so far from `rank`: [first, second).
   std::pair<int, int> RanksWithin(Distance distance, int rank) const;
 
-  // What one transfer between two ranks costs, alone on its link. A rank reads its own memory for nothing.
+  // The cost of one transfer between two ranks, alone on its link. A rank reads its own memory for free.
   Link LinkBetween(int a, int b) const;
   // Seconds per byte through all cards that the hosts of two ranks use between them. REQUIRES: different hosts.
   double HostBeta(int a, int b) const { return WireBetween(a, b).host_beta; }

@@ -2,6 +2,9 @@
 //
 //   least of   seconds + price * bytes that are held          (the Lagrangian of: least seconds, bytes <= limit)
 //
+// Boxings of weights are not avoided here as they are without a limit: to gather a weight may be what makes room. Each
+// costs a multiple of its time instead.
+//
 // For every price the search solves the same problem with other seconds; a higher price never chooses more bytes (where
 // the search is exact). Bisection finds the least price that fits. Its choice is the fastest among all with as few
 // bytes. Between two neighbouring prices there may be a better use of the limit, which this does not find.
