@@ -9,199 +9,18 @@
 // The scores of the backward pass are computed twice, so that every element has one writer: the same result in every
 // run, no atomics.
 //
-// A block is 16x16 threads. In a product of a tile of R rows with another of R rows ("Dot"), thread (tx, ty) has rows
-// ty*M .. ty*M+M-1 of the first and rows tx, tx+16, ... of the second, M = R/16; then in a product with D columns
-// ("AddProduct") the same rows and columns 4*tx .. 4*tx+3 of every 64. Tiles lie in shared memory with rows padded by
-// 16 bytes, so that neither has bank conflicts. D is the head size rounded up to 64, 128 or 256; what is beyond the
-// head or the last token is zero.
-//
 // All of this is for f32, which tensor cores do not multiply, and for heads of 16-bit floats for which cuDNN has no
 // kernel (cudnn_attention.h).
 #include <cmath>
 #include <memory>
 
+#include "kernels/cuda/attention_tiles.cuh"
 #include "kernels/cuda/cudnn_attention.h"
-#include "kernels/cuda/division.h"
-#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
+namespace attention {
 namespace {
-
-constexpr int kSide = 16;  // of the square of threads
-static_assert(kSide * kSide == kThreads);
-constexpr int kMaxHead = 256;
-
-struct Shape {
-  Shape(const TensorArg& q, const AttrMap& attrs)
-      : batch(q.dims[0]), tokens(q.dims[1]), columns(q.dims[2]), causal(attrs.Bool("causal")) {
-    const int64_t logical_heads = attrs.Int("heads", 1);
-    d = logical_heads < 1 ? 0 : q.logical_dims[2] / logical_heads;
-    heads = d == 0 ? 0 : columns / d;
-    by_heads = Divisor<uint64_t>(heads);
-    scale = d == 0 ? 0 : static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
-  }
-  int64_t batch, tokens, columns, d, heads;  // columns: all heads of this shard
-  Divisor<uint64_t> by_heads;
-  float scale;
-  bool causal;
-
-  int64_t pairs() const { return batch * heads; }
-  bool is_empty() const { return pairs() * tokens == 0; }
-  // Where head `pair` of a [b,t,c] tensor begins.
-  __device__ int64_t HeadOffset(int64_t pair) const {
-    const auto [sample, head] = by_heads.Divide(pair);
-    return static_cast<int64_t>(sample) * tokens * columns + static_cast<int64_t>(head) * d;
-  }
-};
-
-template <int D, int R>
-struct Tile {
-  static constexpr int kM = R / kSide;    // rows of a thread
-  static constexpr int kN = D / 64;       // groups of four columns of a thread
-  static constexpr int kStride = D + 4;   // floats between rows
-  static constexpr int kWeights = R + 4;  // the same, of a tile of scores
-  static constexpr size_t kSize = R * kStride;
-};
-
-// A tile of a head's rows from `first` on.
-template <int D, int R, typename X>
-__device__ void Load(const Shape& s, const X* head, int64_t first, float* tile) {
-  if (s.d % 4 == 0) {  // then every row begins at four elements
-    for (int i = threadIdx.x; i < R * (D / 4); i += kThreads) {
-      const int row = i / (D / 4), column = i % (D / 4) * 4;
-      float4 v = make_float4(0, 0, 0, 0);
-      if (first + row < s.tokens && column < s.d) {
-        const X* const from = head + (first + row) * s.columns + column;
-        if constexpr (kIsHalf<X>) {
-          const Four<X> four = *reinterpret_cast<const Four<X>*>(from);
-          v = make_float4(Widen(four.of[0]), Widen(four.of[1]), Widen(four.of[2]), Widen(four.of[3]));
-        } else {
-          v = *reinterpret_cast<const float4*>(from);
-        }
-      }
-      *reinterpret_cast<float4*>(tile + row * Tile<D, R>::kStride + column) = v;
-    }
-    return;
-  }
-  for (int i = threadIdx.x; i < R * D; i += kThreads) {
-    const int row = i / D, column = i % D;
-    const bool is_there = first + row < s.tokens && column < s.d;
-    tile[row * Tile<D, R>::kStride + column] = is_there ? Widen(head[(first + row) * s.columns + column]) : 0.0f;
-  }
-}
-
-// dot[i][j] = a[ty*M + i] . b[tx + 16 j].
-template <int D, int R>
-__device__ void Dot(const float* a, const float* b, float (&dot)[R / kSide][R / kSide]) {
-  constexpr int kM = Tile<D, R>::kM, kStride = Tile<D, R>::kStride;
-  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
-#pragma unroll
-  for (int i = 0; i < kM; ++i) {
-#pragma unroll
-    for (int j = 0; j < kM; ++j) dot[i][j] = 0;
-  }
-#pragma unroll 4
-  for (int c = 0; c < D; c += 4) {
-    float4 x[kM], y[kM];
-#pragma unroll
-    for (int i = 0; i < kM; ++i) {
-      x[i] = *reinterpret_cast<const float4*>(a + (ty * kM + i) * kStride + c);
-      y[i] = *reinterpret_cast<const float4*>(b + (tx + kSide * i) * kStride + c);
-    }
-#pragma unroll
-    for (int i = 0; i < kM; ++i) {
-#pragma unroll
-      for (int j = 0; j < kM; ++j) {
-        dot[i][j] += x[i].x * y[j].x + x[i].y * y[j].y + x[i].z * y[j].z + x[i].w * y[j].w;
-      }
-    }
-  }
-}
-
-__device__ inline void AddScaled(float factor, float4 v, float4* sum) {
-  sum->x += factor * v.x;
-  sum->y += factor * v.y;
-  sum->z += factor * v.z;
-  sum->w += factor * v.w;
-}
-
-// sum[i] += sum over k of weights[ty*M + i][k] * x[k], this thread's columns.
-template <int D, int R>
-__device__ void AddProduct(const float* weights, const float* x, float4 (&sum)[R / kSide][D / 64]) {
-  using T = Tile<D, R>;
-  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
-#pragma unroll 2
-  for (int k = 0; k < R; k += 4) {
-    float4 w[T::kM];
-#pragma unroll
-    for (int i = 0; i < T::kM; ++i)
-      w[i] = *reinterpret_cast<const float4*>(weights + (ty * T::kM + i) * T::kWeights + k);
-#pragma unroll
-    for (int n = 0; n < T::kN; ++n) {
-      const float* const at = x + k * T::kStride + 4 * tx + 64 * n;
-      const float4 x0 = *reinterpret_cast<const float4*>(at);
-      const float4 x1 = *reinterpret_cast<const float4*>(at + T::kStride);
-      const float4 x2 = *reinterpret_cast<const float4*>(at + 2 * T::kStride);
-      const float4 x3 = *reinterpret_cast<const float4*>(at + 3 * T::kStride);
-#pragma unroll
-      for (int i = 0; i < T::kM; ++i) {
-        AddScaled(w[i].x, x0, &sum[i][n]);
-        AddScaled(w[i].y, x1, &sum[i][n]);
-        AddScaled(w[i].z, x2, &sum[i][n]);
-        AddScaled(w[i].w, x3, &sum[i][n]);
-      }
-    }
-  }
-}
-
-template <int D, int R>
-__device__ void StoreWeights(const float (&values)[R / kSide][R / kSide], float* weights) {
-  using T = Tile<D, R>;
-  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
-#pragma unroll
-  for (int i = 0; i < T::kM; ++i) {
-#pragma unroll
-    for (int j = 0; j < T::kM; ++j) weights[(ty * T::kM + i) * T::kWeights + tx + kSide * j] = values[i][j];
-  }
-}
-
-// head[first + ty*M + i] = factor[i] * sum[i], as far as there are tokens and columns.
-template <int D, int R, typename X>
-__device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64], const float (&factor)[R / kSide],
-                          int64_t first, X* head) {
-  using T = Tile<D, R>;
-  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
-#pragma unroll
-  for (int i = 0; i < T::kM; ++i) {
-    const int64_t row = first + ty * T::kM + i;
-    if (row >= s.tokens) continue;
-#pragma unroll
-    for (int n = 0; n < T::kN; ++n) {
-      const int column = 4 * tx + 64 * n;
-      const float values[4] = {sum[i][n].x, sum[i][n].y, sum[i][n].z, sum[i][n].w};
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        if (column + k < s.d) head[row * s.columns + column + k] = Narrow<X>(factor[i] * values[k]);
-      }
-    }
-  }
-}
-
-// Over the 16 threads that share rows: half a warp.
-template <typename Op>
-__device__ float ReduceRow(float value, Op op) {
-#pragma unroll
-  for (int distance = kSide / 2; distance > 0; distance /= 2) {
-    value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
-  }
-  return value;
-}
-
-// Whether the query sees the key; both may be beyond the last token.
-__device__ inline bool Sees(const Shape& s, int64_t query, int64_t key) {
-  return query < s.tokens && key < s.tokens && (!s.causal || key <= query);
-}
 
 template <int D, int R, typename X>
 __global__ void __launch_bounds__(kThreads)
@@ -289,15 +108,37 @@ __global__ void DeltaKernel(Shape s, int64_t tasks, Divisor<uint64_t> tokens, Gr
   }
 }
 
+// The tiles of a block of a gradient: of two tensors the tokens that it owns, of two others those that it walks
+// through, and one of scores.
+template <int D, int R>
+struct GradTiles {
+  using T = Tile<D, R>;
+  using Scores = float[T::kM][T::kM];
+  __device__ float* own(int i) const { return memory + i * T::kSize; }
+  __device__ float* other(int i) const { return memory + (2 + i) * T::kSize; }
+  __device__ float* weights() const { return memory + 4 * T::kSize; }
+
+  // Loads the others' tokens from `first` on; scores = own(0) other(0)^T, grads = own(1) other(1)^T.
+  template <typename X>
+  __device__ void Multiply(const Shape& s, const X* other0, const X* other1, int64_t first, Scores& scores,
+                           Scores& grads) const {
+    __syncthreads();  // the last tile is used up
+    Load<D, R>(s, other0, first, other(0));
+    Load<D, R>(s, other1, first, other(1));
+    __syncthreads();
+    Dot<D, R>(own(0), other(0), scores);
+    Dot<D, R>(own(1), other(1), grads);
+  }
+
+  float* memory = reinterpret_cast<float*>(dynamic_shared_memory);
+};
+
+// Owns queries and gradients of the output, walks through keys and values.
 template <int D, int R, typename X>
 __global__ void __launch_bounds__(kThreads)
     QueryGradKernel(Shape s, unsigned tiles, GradTensors<X> x, const float* delta) {
   using T = Tile<D, R>;
-  float* const queries = reinterpret_cast<float*>(dynamic_shared_memory);
-  float* const douts = queries + T::kSize;
-  float* const keys = douts + T::kSize;
-  float* const values = keys + T::kSize;
-  float* const weights = values + T::kSize;
+  const GradTiles<D, R> block = {};
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   const int64_t pair = blockIdx.x / tiles, first = int64_t{tiles - 1 - blockIdx.x % tiles} * R;
   const int64_t head = s.HeadOffset(pair);
@@ -309,18 +150,13 @@ __global__ void __launch_bounds__(kThreads)
     row_lse[i] = query < s.tokens ? x.lse[pair * s.tokens + query] : 0;
     row_delta[i] = query < s.tokens ? delta[pair * s.tokens + query] : 0;
   }
-  Load<D, R>(s, x.q + head, first, queries);
-  Load<D, R>(s, x.dout + head, first, douts);
+  Load<D, R>(s, x.q + head, first, block.own(0));
+  Load<D, R>(s, x.dout + head, first, block.own(1));
   float4 sum[T::kM][T::kN] = {};
   const int64_t end = s.causal && first + R < s.tokens ? first + R : s.tokens;
   for (int64_t key = 0; key < end; key += R) {
-    __syncthreads();  // the last tile is used up
-    Load<D, R>(s, x.k + head, key, keys);
-    Load<D, R>(s, x.v + head, key, values);
-    __syncthreads();
     float scores[T::kM][T::kM], grads[T::kM][T::kM];
-    Dot<D, R>(queries, keys, scores);
-    Dot<D, R>(douts, values, grads);
+    block.Multiply(s, x.k + head, x.v + head, key, scores, grads);
 #pragma unroll
     for (int i = 0; i < T::kM; ++i) {
 #pragma unroll
@@ -330,41 +166,30 @@ __global__ void __launch_bounds__(kThreads)
         grads[i][j] = p * (grads[i][j] - row_delta[i]) * s.scale;
       }
     }
-    StoreWeights<D, R>(grads, weights);
+    StoreWeights<D, R>(grads, block.weights());
     __syncthreads();
-    AddProduct<D, R>(weights, keys, sum);
+    AddProduct<D, R>(block.weights(), block.other(0), sum);
   }
-  float one[T::kM];
-#pragma unroll
-  for (int i = 0; i < T::kM; ++i) one[i] = 1;
-  StoreRows<D, R>(s, sum, one, first, x.dq + head);
+  StoreRows<D, R>(s, sum, first, x.dq + head);
 }
 
-// Here the rows of scores are keys, their columns queries.
+// Owns keys and values, walks through queries and gradients of the output. Here the rows of scores are keys, their
+// columns queries.
 template <int D, int R, typename X>
 __global__ void __launch_bounds__(kThreads)
     KeyGradKernel(Shape s, unsigned tiles, GradTensors<X> x, const float* delta) {
   using T = Tile<D, R>;
-  float* const keys = reinterpret_cast<float*>(dynamic_shared_memory);
-  float* const values = keys + T::kSize;
-  float* const queries = values + T::kSize;
-  float* const douts = queries + T::kSize;
-  float* const weights = douts + T::kSize;
+  const GradTiles<D, R> block = {};
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   const int64_t pair = blockIdx.x / tiles, first = int64_t{blockIdx.x % tiles} * R;
   const int64_t head = s.HeadOffset(pair);
 
-  Load<D, R>(s, x.k + head, first, keys);
-  Load<D, R>(s, x.v + head, first, values);
+  Load<D, R>(s, x.k + head, first, block.own(0));
+  Load<D, R>(s, x.v + head, first, block.own(1));
   float4 dk[T::kM][T::kN] = {}, dv[T::kM][T::kN] = {};
   for (int64_t query = s.causal ? first : 0; query < s.tokens; query += R) {
-    __syncthreads();  // the last tile is used up
-    Load<D, R>(s, x.q + head, query, queries);
-    Load<D, R>(s, x.dout + head, query, douts);
-    __syncthreads();
     float scores[T::kM][T::kM], grads[T::kM][T::kM];
-    Dot<D, R>(keys, queries, scores);
-    Dot<D, R>(values, douts, grads);
+    block.Multiply(s, x.q + head, x.dout + head, query, scores, grads);
 #pragma unroll
     for (int j = 0; j < T::kM; ++j) {
       const int64_t column = query + tx + kSide * j;
@@ -377,19 +202,16 @@ __global__ void __launch_bounds__(kThreads)
         grads[i][j] = scores[i][j] * (grads[i][j] - column_delta) * s.scale;
       }
     }
-    StoreWeights<D, R>(scores, weights);
+    StoreWeights<D, R>(scores, block.weights());
     __syncthreads();
-    AddProduct<D, R>(weights, douts, dv);
+    AddProduct<D, R>(block.weights(), block.other(1), dv);
     __syncthreads();
-    StoreWeights<D, R>(grads, weights);
+    StoreWeights<D, R>(grads, block.weights());
     __syncthreads();
-    AddProduct<D, R>(weights, queries, dk);
+    AddProduct<D, R>(block.weights(), block.other(0), dk);
   }
-  float one[T::kM];
-#pragma unroll
-  for (int i = 0; i < T::kM; ++i) one[i] = 1;
-  StoreRows<D, R>(s, dk, one, first, x.dk + head);
-  StoreRows<D, R>(s, dv, one, first, x.dv + head);
+  StoreRows<D, R>(s, dk, first, x.dk + head);
+  StoreRows<D, R>(s, dv, first, x.dv + head);
 }
 
 // One block per tile of tokens and head, with more shared memory than a kernel gets unasked.
@@ -423,6 +245,15 @@ const char* Backward(const KernelArgs& args, const Shape& s) {
   return LaunchTiles<KeyGradKernel<D, R, X>, D, R>(4, Stream(args), s, x, delta);
 }
 
+// f.operator()<D, R>() for the tiles of such a head. With heads of 256 four tiles of 64 rows would not fit into shared
+// memory.
+template <typename F>
+const char* ByHeadSize(int64_t d, F f) {
+  return d <= 64    ? f.template operator()<64, 64>()
+         : d <= 128 ? f.template operator()<128, 64>()
+                    : f.template operator()<256, 32>();
+}
+
 // What `prepare` makes.
 struct Prepared {
   std::shared_ptr<const CudnnAttention> fused;  // null: ours
@@ -436,7 +267,7 @@ const char* RunFused(const CudnnAttention& fused, const AttentionTensors& tensor
   return fused.Run(tensors, reinterpret_cast<void*>(aligned), Stream(args));
 }
 
-// in: q, k, v; out: out, lse[b,n,t]. With heads of 256 four tiles of 64 rows would not fit into shared memory.
+// in: q, k, v; out: out, lse[b,n,t].
 template <typename X>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
@@ -450,9 +281,7 @@ const char* Attention(const KernelArgs& args) {
                      .lse = args.out[1].as<float>()},
                     args);
   }
-  return s.d <= 64    ? Forward<X, 64, 64>(args, s)
-         : s.d <= 128 ? Forward<X, 128, 64>(args, s)
-                      : Forward<X, 256, 32>(args, s);
+  return ByHeadSize(s.d, [&]<int D, int R>() { return Forward<X, D, R>(args, s); });
 }
 
 // in: dout, q, k, v, out, lse; out: dq, dk, dv.
@@ -473,9 +302,7 @@ const char* AttentionGrad(const KernelArgs& args) {
                      .dv = args.out[2].data},
                     args);
   }
-  return s.d <= 64    ? Backward<X, 64, 64>(args, s)
-         : s.d <= 128 ? Backward<X, 128, 64>(args, s)
-                      : Backward<X, 256, 32>(args, s);
+  return ByHeadSize(s.d, [&]<int D, int R>() { return Backward<X, D, R>(args, s); });
 }
 
 template <int kQuery>
@@ -520,10 +347,12 @@ std::shared_ptr<void> Prepare(const KernelArgs& args) {
 }
 
 }  // namespace
+}  // namespace attention
 
 KernelList AttentionKernels() {
-  return {OF_FLOAT_KERNELS("attention", Attention, AttentionWorkspace<0>, Prepare<0>),
-          OF_FLOAT_KERNELS("attention_grad", AttentionGrad, AttentionWorkspace<1>, Prepare<1>)};
+  return {OF_FLOAT_KERNELS("attention", attention::Attention, attention::AttentionWorkspace<0>, attention::Prepare<0>),
+          OF_FLOAT_KERNELS("attention_grad", attention::AttentionGrad, attention::AttentionWorkspace<1>,
+                           attention::Prepare<1>)};
 }
 
 }  // namespace oneflow::cuda

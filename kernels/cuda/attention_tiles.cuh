@@ -1,0 +1,201 @@
+// Tiles of heads in shared memory, and their products, for the kernels of attention.cu.
+//
+// A block is 16x16 threads. In a product of a tile of R rows with another of R rows ("Dot"), thread (tx, ty) has rows
+// ty*M .. ty*M+M-1 of the first and rows tx, tx+16, ... of the second, M = R/16; then in a product with D columns
+// ("AddProduct") the same rows and columns 4*tx .. 4*tx+3 of every 64. Tiles lie in shared memory with rows padded by
+// 16 bytes, so that neither has bank conflicts. D is the head size rounded up to 64, 128 or 256; tiles are zero beyond
+// the head and the last token.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/cuda/division.h"
+#include "kernels/cuda/half.cuh"
+
+namespace oneflow::cuda::attention {
+
+inline constexpr int kSide = 16;  // of the square of threads
+static_assert(kSide * kSide == kThreads);
+inline constexpr int kMaxHead = 256;
+
+struct Shape {
+  Shape(const TensorArg& q, const AttrMap& attrs)
+      : batch(q.dims[0]), tokens(q.dims[1]), columns(q.dims[2]), causal(attrs.Bool("causal")) {
+    const int64_t logical_heads = attrs.Int("heads", 1);
+    d = logical_heads < 1 ? 0 : q.logical_dims[2] / logical_heads;
+    heads = d == 0 ? 0 : columns / d;
+    by_heads = Divisor<uint64_t>(heads);
+    scale = d == 0 ? 0 : static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  }
+  int64_t batch, tokens, columns, d, heads;  // columns: all heads of this shard
+  Divisor<uint64_t> by_heads;
+  float scale;
+  bool causal;
+
+  int64_t pairs() const { return batch * heads; }
+  bool is_empty() const { return pairs() * tokens == 0; }
+  // Where head `pair` of a [b,t,c] tensor begins.
+  __device__ int64_t HeadOffset(int64_t pair) const {
+    const auto [sample, head] = by_heads.Divide(pair);
+    return static_cast<int64_t>(sample) * tokens * columns + static_cast<int64_t>(head) * d;
+  }
+};
+
+template <int D, int R>
+struct Tile {
+  static constexpr int kM = R / kSide;    // rows of a thread
+  static constexpr int kN = D / 64;       // groups of four columns of a thread
+  static constexpr int kStride = D + 4;   // floats between rows
+  static constexpr int kWeights = R + 4;  // the same, of a tile of scores
+  static constexpr size_t kSize = R * kStride;
+};
+
+// A tile of a head's rows from `first` on.
+template <int D, int R, typename X>
+__device__ void Load(const Shape& s, const X* head, int64_t first, float* tile) {
+  if (s.d % 4 == 0) {  // then every row begins at four elements
+    for (int i = threadIdx.x; i < R * (D / 4); i += kThreads) {
+      const int row = i / (D / 4), column = i % (D / 4) * 4;
+      float4 v = make_float4(0, 0, 0, 0);
+      if (first + row < s.tokens && column < s.d) {
+        const X* const from = head + (first + row) * s.columns + column;
+        if constexpr (kIsHalf<X>) {
+          const Four<X> four = *reinterpret_cast<const Four<X>*>(from);
+          v = make_float4(Widen(four.of[0]), Widen(four.of[1]), Widen(four.of[2]), Widen(four.of[3]));
+        } else {
+          v = *reinterpret_cast<const float4*>(from);
+        }
+      }
+      *reinterpret_cast<float4*>(tile + row * Tile<D, R>::kStride + column) = v;
+    }
+    return;
+  }
+  for (int i = threadIdx.x; i < R * D; i += kThreads) {
+    const int row = i / D, column = i % D;
+    const bool is_there = first + row < s.tokens && column < s.d;
+    tile[row * Tile<D, R>::kStride + column] = is_there ? Widen(head[(first + row) * s.columns + column]) : 0.0f;
+  }
+}
+
+// dot[i][j] = a[ty*M + i] . b[tx + 16 j].
+template <int D, int R>
+__device__ void Dot(const float* a, const float* b, float (&dot)[R / kSide][R / kSide]) {
+  constexpr int kM = Tile<D, R>::kM, kStride = Tile<D, R>::kStride;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll
+  for (int i = 0; i < kM; ++i) {
+#pragma unroll
+    for (int j = 0; j < kM; ++j) dot[i][j] = 0;
+  }
+#pragma unroll 4
+  for (int c = 0; c < D; c += 4) {
+    float4 x[kM], y[kM];
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      x[i] = *reinterpret_cast<const float4*>(a + (ty * kM + i) * kStride + c);
+      y[i] = *reinterpret_cast<const float4*>(b + (tx + kSide * i) * kStride + c);
+    }
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+#pragma unroll
+      for (int j = 0; j < kM; ++j) {
+        dot[i][j] += x[i].x * y[j].x + x[i].y * y[j].y + x[i].z * y[j].z + x[i].w * y[j].w;
+      }
+    }
+  }
+}
+
+__device__ inline void AddScaled(float factor, float4 v, float4* sum) {
+  sum->x += factor * v.x;
+  sum->y += factor * v.y;
+  sum->z += factor * v.z;
+  sum->w += factor * v.w;
+}
+
+// sum[i] += sum over k of weights[ty*M + i][k] * x[k], this thread's columns.
+template <int D, int R>
+__device__ void AddProduct(const float* weights, const float* x, float4 (&sum)[R / kSide][D / 64]) {
+  using T = Tile<D, R>;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll 2
+  for (int k = 0; k < R; k += 4) {
+    float4 w[T::kM];
+#pragma unroll
+    for (int i = 0; i < T::kM; ++i)
+      w[i] = *reinterpret_cast<const float4*>(weights + (ty * T::kM + i) * T::kWeights + k);
+#pragma unroll
+    for (int n = 0; n < T::kN; ++n) {
+      const float* const at = x + k * T::kStride + 4 * tx + 64 * n;
+      const float4 x0 = *reinterpret_cast<const float4*>(at);
+      const float4 x1 = *reinterpret_cast<const float4*>(at + T::kStride);
+      const float4 x2 = *reinterpret_cast<const float4*>(at + 2 * T::kStride);
+      const float4 x3 = *reinterpret_cast<const float4*>(at + 3 * T::kStride);
+#pragma unroll
+      for (int i = 0; i < T::kM; ++i) {
+        AddScaled(w[i].x, x0, &sum[i][n]);
+        AddScaled(w[i].y, x1, &sum[i][n]);
+        AddScaled(w[i].z, x2, &sum[i][n]);
+        AddScaled(w[i].w, x3, &sum[i][n]);
+      }
+    }
+  }
+}
+
+template <int D, int R>
+__device__ void StoreWeights(const float (&values)[R / kSide][R / kSide], float* weights) {
+  using T = Tile<D, R>;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) {
+#pragma unroll
+    for (int j = 0; j < T::kM; ++j) weights[(ty * T::kM + i) * T::kWeights + tx + kSide * j] = values[i][j];
+  }
+}
+
+// head[first + ty*M + i] = factor[i] * sum[i], as far as there are tokens and columns.
+template <int D, int R, typename X>
+__device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64], const float (&factor)[R / kSide],
+                          int64_t first, X* head) {
+  using T = Tile<D, R>;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) {
+    const int64_t row = first + ty * T::kM + i;
+    if (row >= s.tokens) continue;
+#pragma unroll
+    for (int n = 0; n < T::kN; ++n) {
+      const int column = 4 * tx + 64 * n;
+      const float values[4] = {sum[i][n].x, sum[i][n].y, sum[i][n].z, sum[i][n].w};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (column + k < s.d) head[row * s.columns + column + k] = Narrow<X>(factor[i] * values[k]);
+      }
+    }
+  }
+}
+
+// The same, with factors of 1.
+template <int D, int R, typename X>
+__device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64], int64_t first, X* head) {
+  float one[R / kSide];
+#pragma unroll
+  for (int i = 0; i < R / kSide; ++i) one[i] = 1;
+  StoreRows<D, R>(s, sum, one, first, head);
+}
+
+// Over the 16 threads that share rows: half a warp.
+template <typename Op>
+__device__ float ReduceRow(float value, Op op) {
+#pragma unroll
+  for (int distance = kSide / 2; distance > 0; distance /= 2) {
+    value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+
+// Whether the query sees the key; both may be beyond the last token.
+__device__ inline bool Sees(const Shape& s, int64_t query, int64_t key) {
+  return query < s.tokens && key < s.tokens && (!s.causal || key <= query);
+}
+
+}  // namespace oneflow::cuda::attention
