@@ -4,8 +4,7 @@
 
 #include <vector>
 
-#include "kernels/families.h"
-#include "kernels/host_device.h"
+#include "kernels/sharded_rows.h"
 
 namespace oneflow {
 
@@ -16,20 +15,12 @@ OF_HOST_DEVICE inline int64_t FilledRows(int32_t count, int64_t first, int64_t r
   return filled < 0 ? 0 : filled > rows ? rows : filled;
 }
 
-// A tensor as [groups, rows, inner]: `dim` is the dimension of its rows. A kernel parameter.
-struct RaggedRows {
-  RaggedRows(const TensorArg& x, int dim)
-      : groups(Product(x, 0, dim)),
-        rows(x.dims[dim]),
-        inner(Product(x, dim + 1, x.rank)),
-        first(x.start[dim]),
-        logical_rows(x.logical_dims[dim]) {}
+// A tensor as [groups, rows, inner]. A value that CUDA kernels take as a parameter.
+struct RaggedRows : ShardedRows {
+  using ShardedRows::ShardedRows;
   OF_HOST_DEVICE int64_t Filled(int32_t count) const { return FilledRows(count, first, rows); }
-  OF_HOST_DEVICE bool Exists(int32_t count) const { return count >= 0 && count <= logical_rows; }
-
-  int64_t groups, rows, inner;
-  int64_t first;         // of the shard's, among all
-  int64_t logical_rows;  // all
+  // Whether a group can have so many rows.
+  OF_HOST_DEVICE bool Allows(int32_t count) const { return count >= 0 && count <= logical_rows; }
 };
 
 // The rows of a box of groups, and where a shard's counts tell of them.

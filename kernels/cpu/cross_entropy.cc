@@ -10,37 +10,33 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul_cross_entropy.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {
 namespace {
 
-const char* CheckLabels(const int32_t* labels, int64_t n, int64_t classes) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (labels[i] < 0 || labels[i] >= classes) return "cross entropy: a label is no class";
+// f(row, its logits, its label) for all rows of in[0], the labels being in[1]. Null, or what is wrong with a label.
+template <typename T, typename F>
+const char* ForLabelledRows(const KernelArgs& args, F f) {
+  const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
+  const int32_t* const labels = args.in[1].as<const int32_t>();
+  for (int64_t row = 0; row < rows; ++row) {
+    if (labels[row] < 0 || labels[row] >= c) return "cross entropy: a label is no class";
   }
+  ForRows(rows, sizeof(T) * c, [&](int64_t row) { f(row, args.in[0].as<const T>() + row * c, labels[row]); });
   return nullptr;
 }
 
 // in: logits, labels; out: loss, lse.
 template <typename T>
 const char* SoftmaxCrossEntropy(const KernelArgs& args) {
-  const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
-  const int32_t* const labels = args.in[1].as<const int32_t>();
-  if (const char* error = CheckLabels(labels, rows, c)) return error;
-  ParallelFor(rows, Grain(sizeof(T) * c), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* const x = args.in[0].as<const T>() + row * c;
-      F32s max = Splat(-INFINITY), sum = Splat(0);
-      VecLoop(c, [&](int64_t i, auto lanes) { max = Max(max, Load(x + i, lanes, -INFINITY)); });
-      const float top = MaxOf(max);
-      VecLoop(c, [&](int64_t i, auto lanes) { sum += Keep(Exp(Load(x + i, lanes) - top), lanes); });
-      const float log_sum = std::log(Sum(sum));
-      args.out[0].as<float>()[row] = log_sum - (ToFloat(x[labels[row]]) - top);  // before adding top: no cancellation
-      args.out[1].as<float>()[row] = top + log_sum;
-    }
+  const int64_t c = Columns(args.in[0]);
+  return ForLabelledRows<T>(args, [&](int64_t row, const T* x, int32_t label) {
+    const float top = LargestOf(x, c), log_sum = std::log(SumOfExp(x, c, top));
+    args.out[0].as<float>()[row] = log_sum - (ToFloat(x[label]) - top);  // before adding top: no cancellation
+    args.out[1].as<float>()[row] = top + log_sum;
   });
-  return nullptr;
 }
 
 template <typename T>
@@ -75,20 +71,14 @@ const char* SoftmaxCrossEntropyGrad(const KernelArgs& args) {
 // in: logits, labels; of equal logits the lowest index counts as the largest.
 template <typename T>
 const char* Top1Correct(const KernelArgs& args) {
-  const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
-  const int32_t* const labels = args.in[1].as<const int32_t>();
-  if (const char* error = CheckLabels(labels, rows, c)) return error;
-  ParallelFor(rows, Grain(sizeof(T) * c), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* const x = args.in[0].as<const T>() + row * c;
-      int64_t best = 0;
-      for (int64_t i = 1; i < c; ++i) {
-        if (ToFloat(x[i]) > ToFloat(x[best])) best = i;
-      }
-      args.out[0].as<float>()[row] = best == labels[row] ? 1.0f : 0.0f;
+  const int64_t c = Columns(args.in[0]);
+  return ForLabelledRows<T>(args, [&](int64_t row, const T* x, int32_t label) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < c; ++i) {
+      if (ToFloat(x[i]) > ToFloat(x[best])) best = i;
     }
+    args.out[0].as<float>()[row] = best == label ? 1.0f : 0.0f;
   });
-  return nullptr;
 }
 
 }  // namespace

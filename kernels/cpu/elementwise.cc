@@ -190,12 +190,6 @@ const char* Elementwise(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList ElementwiseKernels() {
-  KernelList kernels;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    kernels.push_back({"elementwise", dtype, Elementwise, nullptr, PrepareSteps});
-  }
-  return kernels;
-}
+KernelList ElementwiseKernels() { return {OF_FLOAT_KERNEL("elementwise", Elementwise, nullptr, PrepareSteps)}; }
 
 }  // namespace oneflow::cpu

@@ -174,11 +174,4 @@ const char* ByFloat(DType dtype, Body&& body) {
   }
 }
 
-// A kernel over the floating type of its elements, for all three.
-#define OF_FLOAT_KERNELS(op, Function, ...)                                    \
-  {op, DType::kFloat32, Function<float> __VA_OPT__(, ) __VA_ARGS__},           \
-      {op, DType::kBFloat16, Function<BFloat16> __VA_OPT__(, ) __VA_ARGS__}, { \
-    op, DType::kFloat16, Function<Float16> __VA_OPT__(, ) __VA_ARGS__          \
-  }
-
 }  // namespace oneflow::cpu

@@ -10,6 +10,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
+#include "kernels/sharded_rows.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -19,25 +20,11 @@ bool AreBelow(const TensorArg& ids, int64_t size) {
   return std::all_of(id, id + ids.count, [&](int32_t i) { return i >= 0 && i < size; });
 }
 
-// A tensor as [outer, rows, inner] around the dimension that is indexed, and which of its logical rows the shard holds.
-struct Table {
-  Table(const TensorArg& x, int axis)
-      : outer(Product(x, 0, axis)),
-        rows(x.dims[axis]),
-        inner(Product(x, axis + 1, x.rank)),
-        first(x.start[axis]),
-        logical_rows(x.logical_dims[axis]) {}
-  // Where a logical row lies in the shard, or -1.
-  int64_t Find(int64_t row) const { return row >= first && row < first + rows ? row - first : -1; }
-
-  int64_t outer, rows, inner, first, logical_rows;
-};
-
 int AxisOf(const KernelArgs& args) { return static_cast<int>(args.attrs->Int("axis")); }
 
 // in: x[P...,v,Q...], ids[I...]; out: y[P...,I...,Q...].
 const char* Gather(const KernelArgs& args) {
-  const Table x(args.in[0], AxisOf(args));
+  const ShardedRows x(args.in[0], AxisOf(args));
   const TensorArg& ids = args.in[1];
   if (!AreBelow(ids, x.logical_rows)) return "gather: an index is outside the dimension";
   const float* const from = args.in[0].as<const float>();
@@ -59,7 +46,7 @@ const char* Gather(const KernelArgs& args) {
 // in: updates[P...,I...,Q...], ids[I...]; out: x[P...,v,Q...]. Threads share the columns, not the indices, so that
 // every element is summed in the order of its indices.
 const char* ScatterAdd(const KernelArgs& args) {
-  const Table x(args.out[0], AxisOf(args));
+  const ShardedRows x(args.out[0], AxisOf(args));
   const TensorArg& ids = args.in[1];
   if (!AreBelow(ids, x.logical_rows)) return "scatter_add: an index is outside the dimension";
   const float* const updates = args.in[0].as<const float>();
@@ -87,7 +74,7 @@ const char* ScatterAdd(const KernelArgs& args) {
 
 // in: x[T...,c], ids[T...,k]; out: y[T...,k].
 const char* TakeAlong(const KernelArgs& args) {
-  const Table x(args.in[0], args.in[0].rank - 1);
+  const ShardedRows x(args.in[0], args.in[0].rank - 1);
   if (!AreBelow(args.in[1], x.logical_rows)) return "take_along: an index is no column";
   const int64_t k = Columns(args.in[1]);
   const int32_t* const ids = args.in[1].as<const int32_t>();
@@ -103,7 +90,7 @@ const char* TakeAlong(const KernelArgs& args) {
 
 // in: dy[T...,k], ids[T...,k]; out: x[T...,c].
 const char* PutAlong(const KernelArgs& args) {
-  const Table x(args.out[0], args.out[0].rank - 1);
+  const ShardedRows x(args.out[0], args.out[0].rank - 1);
   if (!AreBelow(args.in[1], x.logical_rows)) return "put_along: an index is no column";
   const int64_t k = Columns(args.in[1]);
   ParallelFor(x.outer, Grain(sizeof(float) * (2 * k + x.rows)), [&](int64_t begin, int64_t end) {
@@ -149,13 +136,6 @@ const char* TopK(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList IndexKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"gather", kF32, Gather},
-          {"scatter_add", kF32, ScatterAdd},
-          {"take_along", kF32, TakeAlong},
-          {"put_along", kF32, PutAlong},
-          {"top_k", kF32, TopK}};
-}
+KernelList IndexKernels() { return {OF_INDEX_KERNELS}; }
 
 }  // namespace oneflow::cpu

@@ -1,7 +1,7 @@
-// What the sources of cpu kernels share: the functions of all families.
+// The functions of all families, for the sources of CPU kernels.
 #pragma once
 
-#include "kernels/families.h"
+#include "kernels/kernel_lists.h"
 
 namespace oneflow::cpu {
 

@@ -140,16 +140,6 @@ const char* EmaUpdate(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList OptimizerKernels() {
-  return {{"clip_scale", DType::kFloat32, ClipScale},
-          {"unscale", DType::kFloat32, Unscale},
-          {"loss_scale_update", DType::kFloat32, LossScaleUpdate},
-          {"lr_schedule", DType::kInt64, LrSchedule},
-          {"adamw_update", DType::kFloat32, AdamwUpdate},
-#define OF_LIST(Rule, op) {op, DType::kFloat32, UpdateBy<Rule>},
-          OF_UPDATE_RULES(OF_LIST)  //
-#undef OF_LIST
-          {"ema_update", DType::kFloat32, EmaUpdate}};
-}
+KernelList OptimizerKernels() { return {OF_OPTIMIZER_KERNELS()}; }
 
 }  // namespace oneflow::cpu

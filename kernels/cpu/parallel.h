@@ -54,6 +54,14 @@ inline int64_t Grain(int64_t unit_bytes) {
   return std::max<int64_t>(1, kParallelBytes / std::max<int64_t>(1, unit_bytes));
 }
 
+// f(row) for all rows, of each of which so many bytes are read or written.
+template <typename F>
+void ForRows(int64_t rows, int64_t row_bytes, F f) {
+  ParallelFor(rows, Grain(row_bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) f(row);
+  });
+}
+
 // Rows cut into blocks for a reduction over them: at most 64 blocks of at least 32 rows, whatever the number of
 // threads.
 struct FixedBlocks {

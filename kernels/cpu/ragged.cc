@@ -18,7 +18,7 @@ const char* PadRows(const KernelArgs& args) {
   const int32_t* const counts = args.in[1].as<const int32_t>();
   const RaggedRows rows(x, args.in[1].rank);
   const int64_t row = rows.inner * static_cast<int64_t>(SizeOf(x.dtype)), group = rows.rows * row;
-  ParallelFor(rows.groups, Grain(2 * group), [&](int64_t begin, int64_t end) {
+  ParallelFor(rows.outer, Grain(2 * group), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
       const int64_t filled = rows.Filled(counts[g]) * row;
       const char* const from = x.as<const char>() + g * group;
@@ -34,7 +34,7 @@ const char* PadRows(const KernelArgs& args) {
 const char* KeepRows(const KernelArgs& args) {
   const RaggedRows rows(args.in[0], args.in[1].rank);
   const int32_t* const counts = args.in[1].as<const int32_t>();
-  if (!std::all_of(counts, counts + rows.groups, [&](int32_t count) { return rows.Exists(count); })) {
+  if (!std::all_of(counts, counts + rows.outer, [&](int32_t count) { return rows.Allows(count); })) {
     return "keep_rows: a count is negative or larger than the number of rows";
   }
   const int64_t count[] = {args.in[0].count}, next[] = {1};
@@ -58,12 +58,9 @@ const char* RowCounts(const KernelArgs& args) {
 }  // namespace
 
 KernelList RaggedKernels() {
-  KernelList kernels = {{"row_counts", DType::kInt32, RowCounts}};
-  for (const DType dtype : kAllDTypes) {
-    kernels.push_back({"keep_rows", dtype, KeepRows});
-    kernels.push_back({"pad_rows", dtype, PadRows});
-  }
-  return kernels;
+  return {{"row_counts", DType::kInt32, RowCounts},
+          OF_UNTYPED_KERNEL("keep_rows", KeepRows),
+          OF_UNTYPED_KERNEL("pad_rows", PadRows)};
 }
 
 }  // namespace oneflow::cpu

@@ -126,11 +126,7 @@ void ReducePixels(const TensorArg& x, float* y, double scale) {
 // Divides by the logical count, so that the results of shards add up to the mean.
 const char* ReduceMean(const KernelArgs& args) {
   const std::vector<bool> is_reduced = ReducedAxes(args.in[0], *args.attrs);
-  int64_t count = 1;
-  for (int i = 0; i < args.in[0].rank; ++i) {
-    if (is_reduced[i]) count *= args.in[0].logical_dims[i];
-  }
-  const double scale = 1.0 / static_cast<double>(count);
+  const double scale = 1.0 / static_cast<double>(LogicalTerms(args.in[0], *args.attrs));
   if (args.in[0].in_blocks()) {
     ReducePixels(args.in[0], args.out[0].as<float>(), scale);
   } else {
@@ -152,17 +148,10 @@ const char* ReduceMin(const KernelArgs& args) {
   return nullptr;
 }
 
-// Reduced are the leading dimensions that y lacks and those in which it has one element.
 template <typename T>
 const char* SumTo(const KernelArgs& args) {
-  const TensorArg& x = args.in[0];
-  const TensorArg& y = args.out[0];
-  std::vector<bool> is_reduced(x.rank, true);
-  for (int i = 0; i < y.rank; ++i) {
-    const int axis = x.rank - y.rank + i;
-    is_reduced[axis] = y.dims[i] != x.dims[axis];
-  }
-  return ByFloat(y.dtype, [&]<typename To>() { Reduce<SumOp, T>(x, is_reduced, y.as<To>(), 1); });
+  const TensorArg &x = args.in[0], &y = args.out[0];
+  return ByFloat(y.dtype, [&]<typename To>() { Reduce<SumOp, T>(x, ReducedTo(x, y), y.as<To>(), 1); });
 }
 
 // Elements per partial sum of square_sum: a task of about 4 us.

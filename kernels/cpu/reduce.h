@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/reduced_dims.h"
 
 namespace oneflow::cpu {
 
@@ -60,13 +60,6 @@ inline int64_t Offset(const std::vector<StridedDim>& dims, int64_t index) {
     index /= dims[i].extent;
   }
   return offset;
-}
-
-// The dimensions of x that attribute `axes` names.
-inline std::vector<bool> ReducedAxes(const TensorArg& x, const AttrMap& attrs) {
-  std::vector<bool> is_reduced(x.rank, false);
-  for (const int64_t axis : attrs.Ints("axes")) is_reduced[axis < 0 ? axis + x.rank : axis] = true;
-  return is_reduced;
 }
 
 // Output elements that are carried together when the inner dimension is kept: 2 KiB of doubles.

@@ -36,32 +36,25 @@ OF_INLINE void TransposeTile(const Bits* from, int64_t from_stride, Bits* to, in
   for (int i = 0; i < kLanes; ++i) StoreBits(to + i * to_stride, tile[i]);
 }
 
-// One block of a sample.
-template <typename Bits>
-void IntoBlock(const Bits* from, int64_t pixels, Bits* to) {
+// One block of a sample, in either direction.
+template <bool kIntoBlock, typename Bits>
+void MoveBlock(const Bits* from, int64_t pixels, Bits* to) {
+  const auto in_planes = [=](int64_t channel, int64_t pixel) { return channel * pixels + pixel; };
+  const auto in_block = [](int64_t channel, int64_t pixel) { return pixel * kBlockChannels + channel; };
   int64_t pixel = 0;
   for (; pixel + kLanes <= pixels; pixel += kLanes) {
     for (int64_t channel = 0; channel < kBlockChannels; channel += kLanes) {
-      TransposeTile(from + channel * pixels + pixel, pixels, to + pixel * kBlockChannels + channel, kBlockChannels);
+      if constexpr (kIntoBlock) {
+        TransposeTile(from + in_planes(channel, pixel), pixels, to + in_block(channel, pixel), kBlockChannels);
+      } else {
+        TransposeTile(from + in_block(channel, pixel), kBlockChannels, to + in_planes(channel, pixel), pixels);
+      }
     }
   }
   for (; pixel < pixels; ++pixel) {
     for (int64_t channel = 0; channel < kBlockChannels; ++channel) {
-      to[pixel * kBlockChannels + channel] = from[channel * pixels + pixel];
-    }
-  }
-}
-template <typename Bits>
-void OutOfBlock(const Bits* from, int64_t pixels, Bits* to) {
-  int64_t pixel = 0;
-  for (; pixel + kLanes <= pixels; pixel += kLanes) {
-    for (int64_t channel = 0; channel < kBlockChannels; channel += kLanes) {
-      TransposeTile(from + pixel * kBlockChannels + channel, kBlockChannels, to + channel * pixels + pixel, pixels);
-    }
-  }
-  for (; pixel < pixels; ++pixel) {
-    for (int64_t channel = 0; channel < kBlockChannels; ++channel) {
-      to[channel * pixels + pixel] = from[pixel * kBlockChannels + channel];
+      const int64_t plane = in_planes(channel, pixel), block = in_block(channel, pixel);
+      to[kIntoBlock ? block : plane] = from[kIntoBlock ? plane : block];
     }
   }
 }
@@ -74,9 +67,9 @@ void ReorderBits(const TensorArg& x, const TensorArg& y) {
   ParallelFor(x.dims[0] * x.dims[1] / kBlockChannels, Grain(2 * sizeof(Bits) * block), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (y.in_blocks()) {
-        IntoBlock(from + i * block, pixels, to + i * block);
+        MoveBlock<true>(from + i * block, pixels, to + i * block);
       } else {
-        OutOfBlock(from + i * block, pixels, to + i * block);
+        MoveBlock<false>(from + i * block, pixels, to + i * block);
       }
     }
   });

@@ -83,24 +83,6 @@ const char* AddReluGrad(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList UnaryKernels() {
-  KernelList kernels = {OF_FLOAT_KERNELS("scale", Scale), OF_FLOAT_KERNELS("add_scalar", AddScalar),
-                        OF_FLOAT_KERNELS("neg", Neg), OF_FLOAT_KERNELS("relu_grad", ReluGrad),
-                        OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad)};
-  const auto add = [&](KernelList more) { kernels.insert(kernels.end(), more.begin(), more.end()); };
-// By precision.
-#define OF_KERNELS_kFull(Name, op)                  \
-  {                                                 \
-    { #op, DType::kFloat32, Name##Kernel < float> } \
-  }
-#define OF_KERNELS_kFollow(Name, op) \
-  { OF_FLOAT_KERNELS(#op, Name##Kernel) }
-#define OF_ADD(Name, op, f, dx, precision, ...) add(OF_KERNELS_##precision(Name, op));
-  ONEFLOW_UNARY_FUNCTIONS(OF_ADD)
-#undef OF_ADD
-#undef OF_KERNELS_kFull
-#undef OF_KERNELS_kFollow
-  return kernels;
-}
+KernelList UnaryKernels() { return {OF_UNARY_KERNELS}; }
 
 }  // namespace oneflow::cpu

@@ -7,10 +7,7 @@
 namespace oneflow::cuda {
 namespace {
 
-int AxisOf(const KernelArgs& args) {
-  const int64_t axis = args.attrs->Int("axis", -1);
-  return static_cast<int>(axis < 0 ? axis + args.in[0].rank : axis);
-}
+int AxisOf(const KernelArgs& args) { return static_cast<int>(WrappedAxis(args.in[0], args.attrs->Int("axis", -1))); }
 
 template <typename T>
 const char* BiasAdd(const KernelArgs& args) {
@@ -49,11 +46,8 @@ const char* BiasGrad(const KernelArgs& args) { return LaunchSum(args, AllButAxis
 }  // namespace
 
 KernelList BiasKernels() {
-  KernelList kernels = {OF_FLOAT_KERNELS("bias_add", BiasAdd), OF_FLOAT_KERNELS("bias_add_tanh", BiasAddTanh)};
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    kernels.push_back({"bias_grad", dtype, BiasGrad, BiasGradWorkspace});
-  }
-  return kernels;
+  return {OF_FLOAT_KERNELS("bias_add", BiasAdd), OF_FLOAT_KERNELS("bias_add_tanh", BiasAddTanh),
+          OF_FLOAT_KERNEL("bias_grad", BiasGrad, BiasGradWorkspace)};
 }
 
 }  // namespace oneflow::cuda

@@ -63,14 +63,8 @@ const char* SoftmaxCrossEntropy(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
   if (rows == 0) return nullptr;
   if (c == 0) return "cross entropy: there are no classes";
-  const T* const x = args.in[0].as<const T>();
-  const int32_t* const labels = args.in[1].as<const int32_t>();
-  float* const loss = args.out[0].as<float>();
-  float* const lse = args.out[1].as<float>();
-  if (c <= kWarpColumns) {
-    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, LossKernel<kWarp, T>, rows, c, x, labels, loss, lse);
-  }
-  return Launch({Stream(args), Blocks(rows, 1)}, LossKernel<kThreads, T>, rows, c, x, labels, loss, lse);
+  return LaunchRows(args, rows, c, LossKernel<kWarp, T>, LossKernel<kThreads, T>, args.in[0].as<const T>(),
+                    args.in[1].as<const int32_t>(), args.out[0].as<float>(), args.out[1].as<float>());
 }
 
 template <typename T>

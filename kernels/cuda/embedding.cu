@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
-#include "kernels/cuda/team.cuh"
+#include "kernels/cuda/own_rows.cuh"
 
 namespace oneflow::cuda {
 namespace {
@@ -30,48 +30,25 @@ const char* Embedding(const KernelArgs& args) {
   return ByFloat(args.out[0].dtype, [&]<typename To>() { return LookUp<To>(args); });
 }
 
-// Rows of the table that a block owns. More rows share one search through the indices; fewer use more of the GPU where
-// the table is small. 8: a table of 50k rows makes 6k blocks.
-constexpr int kRowsPerBlock = 8;
-
-// A block searches all indices for its rows, 256 at a time; the threads share the columns. Nobody else writes these
-// rows, and every element is summed by one thread in the order of the indices. What is there before: `a`, which may be
-// dw itself; null: zeros.
+// The threads share the columns. What is there before: `a`, which may be dw itself; null: zeros.
 template <typename T>
 __global__ void EmbeddingGradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, const float* a, const T* dy,
                                     const int32_t* ids, float* dw) {
-  __shared__ int found[kThreads];  // positions in this piece of `ids`, ascending
-  __shared__ int32_t id[kThreads];
-  __shared__ int count_of_warp[kThreads / kWarp];
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  for (int64_t begin = int64_t{blockIdx.x} * kRowsPerBlock; begin < rows; begin += int64_t{gridDim.x} * kRowsPerBlock) {
-    const int64_t end = begin + kRowsPerBlock < rows ? begin + kRowsPerBlock : rows;
+  __shared__ OwnEntries own;
+  ForOwnRows(rows, [&](int64_t begin, int64_t end) {
     if (a != dw) {
       for (int64_t i = begin * h + threadIdx.x; i < end * h; i += kThreads) dw[i] = a == nullptr ? 0.0f : a[i];
     }
     for (int64_t piece = 0; piece < n; piece += kThreads) {
       const int64_t i = piece + threadIdx.x;
-      const int64_t row = i < n ? ids[i] - first : -1;
-      const bool is_ours = row >= begin && row < end;
-      const unsigned votes = __ballot_sync(0xffffffffu, is_ours);
-      if (lane == 0) count_of_warp[warp] = __popc(votes);
-      // Also a barrier for what is there before, and before the last piece's list is overwritten. Most pieces end here.
-      if (__syncthreads_or(is_ours) == 0) continue;
-      int at = __popc(votes & ((1u << lane) - 1)), count = 0;
-      for (int w = 0; w < kThreads / kWarp; ++w) {
-        if (w == warp) at += count;
-        count += count_of_warp[w];
-      }
-      if (is_ours) {
-        found[at] = threadIdx.x;
-        id[at] = static_cast<int32_t>(row);
-      }
-      __syncthreads();
-      for (int64_t column = threadIdx.x; column < h; column += kThreads) {
-        for (int k = 0; k < count; ++k) dw[id[k] * h + column] += Widen(dy[(piece + found[k]) * h + column]);
+      const int count = own.List(i < n ? ids[i] - first : -1, begin, end);
+      for (int64_t column = threadIdx.x; count > 0 && column < h; column += kThreads) {
+        for (int k = 0; k < count; ++k) {
+          dw[own.row[k] * h + column] += Widen(dy[(piece + own.position[k]) * h + column]);
+        }
       }
     }
-  }
+  });
 }
 
 template <typename T>
@@ -79,7 +56,7 @@ const char* AddRows(const KernelArgs& args, const float* a, const TensorArg& dy,
   const TensorArg& out = args.out[0];
   if (out.count == 0) return nullptr;
   const int64_t rows = out.dims[0];
-  return Launch({Stream(args), Blocks(rows, kRowsPerBlock)}, EmbeddingGradKernel<T>, ids.count, out.start[0], rows,
+  return Launch({Stream(args), Blocks(rows, kOwnRows)}, EmbeddingGradKernel<T>, ids.count, out.start[0], rows,
                 out.dims[1], a, dy.as<const T>(), ids.as<const int32_t>(), out.as<float>());
 }
 

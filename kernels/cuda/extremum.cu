@@ -14,11 +14,7 @@
 namespace oneflow::cuda {
 namespace {
 
-Groups ByAxes(const TensorArg& x, const AttrMap& attrs) {
-  std::vector<bool> is_reduced(x.rank, false);
-  for (const int64_t axis : attrs.Ints("axes")) is_reduced[axis < 0 ? axis + x.rank : axis] = true;
-  return Groups(x, is_reduced);
-}
+Groups ByAxes(const TensorArg& x, const AttrMap& attrs) { return Groups(x, ReducedAxes(x, attrs)); }
 
 constexpr char kTooManyDims[] = "a reduction has more than 8 merged dimensions";
 

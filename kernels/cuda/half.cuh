@@ -78,13 +78,6 @@ const char* MapFloats(cudaStream_t stream, int64_t n, F f, T* y, const X*... x) 
   }
 }
 
-// A kernel over the floating type of its elements, for all three.
-#define OF_FLOAT_KERNELS(op, Function, ...)                                    \
-  {op, DType::kFloat32, Function<float> __VA_OPT__(, ) __VA_ARGS__},           \
-      {op, DType::kBFloat16, Function<BFloat16> __VA_OPT__(, ) __VA_ARGS__}, { \
-    op, DType::kFloat16, Function<Float16> __VA_OPT__(, ) __VA_ARGS__          \
-  }
-
 // body.operator()<T>() with the type of elements that `dtype` names; what it returns, or what is wrong.
 template <typename Body>
 const char* ByFloat(DType dtype, Body&& body) {

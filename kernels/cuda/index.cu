@@ -6,56 +6,34 @@
 #include <cstdint>
 
 #include "kernels/cuda/loops.cuh"
-#include "kernels/cuda/team.cuh"
+#include "kernels/cuda/own_rows.cuh"
+#include "kernels/sharded_rows.h"
 
 namespace oneflow::cuda {
 namespace {
 
-// A tensor as [outer, rows, inner] around the dimension that is indexed, and which of its logical rows the shard holds.
-// A kernel parameter.
-struct Table {
-  Table(const TensorArg& x, int axis)
-      : outer(Product(x, 0, axis)),
-        rows(x.dims[axis]),
-        inner(Product(x, axis + 1, x.rank)),
-        first(x.start[axis]),
-        logical_rows(x.logical_dims[axis]) {}
-  __device__ bool Exists(int64_t row) const { return row >= 0 && row < logical_rows; }
-  // Where a logical row lies in the shard, or -1.
-  __device__ int64_t Find(int64_t row) const { return row >= first && row < first + rows ? row - first : -1; }
-  // What a row outside the shard reads as.
-  __device__ float Outside(int64_t row) const { return Exists(row) ? 0.0f : NAN; }
-
-  int64_t outer, rows, inner, first, logical_rows;
-};
+// What a row outside the shard reads as.
+__device__ float Outside(const ShardedRows& table, int64_t row) { return table.Exists(row) ? 0.0f : NAN; }
 
 int AxisOf(const KernelArgs& args) { return static_cast<int>(args.attrs->Int("axis")); }
 
 // in: x[P...,v,Q...], ids[I...]; out: y[P...,I...,Q...].
 const char* Gather(const KernelArgs& args) {
-  const Table table(args.in[0], AxisOf(args));
+  const ShardedRows table(args.in[0], AxisOf(args));
   const float* const x = args.in[0].as<const float>();
   const int32_t* const ids = args.in[1].as<const int32_t>();
   float* const y = args.out[0].as<float>();
   const auto gather = [=] __device__(int64_t i, int64_t outer, int64_t position, int64_t inner) {
     const int64_t id = ids[position], row = table.Find(id);
-    y[i] = row >= 0 ? x[(outer * table.rows + row) * table.inner + inner] : table.Outside(id);
+    y[i] = row >= 0 ? x[(outer * table.rows + row) * table.inner + inner] : Outside(table, id);
   };
   return ForEach(Stream(args), {table.outer, args.in[1].count, table.inner}, gather);
 }
 
-// Rows of the table that a block owns, as in embedding.cu: more rows share one search through the indices, fewer use
-// more of the GPU where the table is small.
-constexpr int kRowsOfBlock = 8;
-
-// A block searches all indices for its rows, 256 at a time; the threads share the columns, which are all [outer, inner]
-// of a row. Nobody else writes these elements, and each is summed by one thread in the order of the indices.
-__global__ void ScatterKernel(Table table, Divisor<uint64_t> inner, int64_t n, const float* updates, const int32_t* ids,
-                              float* sums) {
-  __shared__ int found[kThreads];  // positions in this piece of `ids`, ascending
-  __shared__ int64_t row_of[kThreads];
-  __shared__ int count_of_warp[kThreads / kWarp];
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+// The threads share the columns, which are all [outer, inner] of a row.
+__global__ void ScatterKernel(ShardedRows table, Divisor<uint64_t> inner, int64_t n, const float* updates,
+                              const int32_t* ids, float* sums) {
+  __shared__ OwnEntries own;
   const int64_t columns = table.outer * table.inner;
   // Where a column begins in what has so many rows.
   const auto column_of = [&](int64_t column, int64_t rows) {
@@ -68,92 +46,71 @@ __global__ void ScatterKernel(Table table, Divisor<uint64_t> inner, int64_t n, c
       for (int64_t row = begin; row < end; ++row) to[row * table.inner] = value;
     }
   };
-  for (int64_t begin = int64_t{blockIdx.x} * kRowsOfBlock; begin < table.rows;
-       begin += int64_t{gridDim.x} * kRowsOfBlock) {
-    const int64_t end = begin + kRowsOfBlock < table.rows ? begin + kRowsOfBlock : table.rows;
+  ForOwnRows(table.rows, [&](int64_t begin, int64_t end) {
     fill(begin, end, 0);
     bool is_bad = false;
     for (int64_t piece = 0; piece < n; piece += kThreads) {
       const int64_t i = piece + threadIdx.x;
-      const int64_t row = i < n ? table.Find(ids[i]) : -1;
       is_bad = is_bad || (i < n && !table.Exists(ids[i]));
-      const bool is_ours = row >= begin && row < end;
-      const unsigned votes = __ballot_sync(0xffffffffu, is_ours);
-      if (lane == 0) count_of_warp[warp] = __popc(votes);
-      if (__syncthreads_or(is_ours) == 0) continue;  // also a barrier for the last piece's list; most pieces end here
-      int at = __popc(votes & ((1u << lane) - 1)), count = 0;
-      for (int w = 0; w < kThreads / kWarp; ++w) {
-        if (w == warp) at += count;
-        count += count_of_warp[w];
-      }
-      if (is_ours) {
-        found[at] = threadIdx.x;
-        row_of[at] = row;
-      }
-      __syncthreads();
-      for (int64_t column = threadIdx.x; column < columns; column += kThreads) {
+      const int count = own.List(i < n ? table.Find(ids[i]) : -1, begin, end);
+      for (int64_t column = threadIdx.x; count > 0 && column < columns; column += kThreads) {
         const float* const from = updates + column_of(column, n);
         float* const to = sums + column_of(column, table.rows);
-        for (int k = 0; k < count; ++k) to[row_of[k] * table.inner] += from[(piece + found[k]) * table.inner];
+        for (int k = 0; k < count; ++k) to[own.row[k] * table.inner] += from[(piece + own.position[k]) * table.inner];
       }
-      __syncthreads();  // before the next piece overwrites the counts and the list
     }
     if (__syncthreads_or(is_bad) != 0) fill(begin, end, NAN);
-  }
+  });
 }
 
 // in: updates[P...,I...,Q...], ids[I...]; out: x[P...,v,Q...].
 const char* ScatterAdd(const KernelArgs& args) {
   if (args.out[0].count == 0) return nullptr;
-  const Table table(args.out[0], AxisOf(args));
-  return Launch({Stream(args), Blocks(table.rows, kRowsOfBlock)}, ScatterKernel, table, Divisor<uint64_t>(table.inner),
+  const ShardedRows table(args.out[0], AxisOf(args));
+  return Launch({Stream(args), Blocks(table.rows, kOwnRows)}, ScatterKernel, table, Divisor<uint64_t>(table.inner),
                 args.in[1].count, args.in[0].as<const float>(), args.in[1].as<const int32_t>(),
                 args.out[0].as<float>());
 }
 
 // in: x[T...,c], ids[T...,k]; out: y[T...,k].
 const char* TakeAlong(const KernelArgs& args) {
-  const Table table(args.in[0], args.in[0].rank - 1);
+  const ShardedRows table(args.in[0], args.in[0].rank - 1);
   const float* const x = args.in[0].as<const float>();
   const int32_t* const ids = args.in[1].as<const int32_t>();
   float* const y = args.out[0].as<float>();
   return ForEach(Stream(args), {table.outer, Columns(args.in[1])}, [=] __device__(int64_t i, int64_t row, int64_t) {
     const int64_t column = table.Find(ids[i]);
-    y[i] = column >= 0 ? x[row * table.rows + column] : table.Outside(ids[i]);
+    y[i] = column >= 0 ? x[row * table.rows + column] : Outside(table, ids[i]);
   });
 }
 
 // A member of the team owns every kTeam-th column of a row and walks through all indices for them, so that the order of
 // the sum is that of the indices.
 template <int kTeam>
-__global__ void PutKernel(Table table, int64_t k, const float* dy, const int32_t* ids, float* x) {
+__global__ void PutKernel(int64_t rows, int64_t c, ShardedRows columns, int64_t k, const float* dy, const int32_t* ids,
+                          float* x) {
   const Team<kTeam> team;
-  for (int64_t row = team.first(); row < table.outer; row += team.stride()) {
-    float* const to = x + row * table.rows;
-    for (int64_t i = team.member(); i < table.rows; i += kTeam) to[i] = 0;
+  for (int64_t row = team.first(); row < rows; row += team.stride()) {
+    float* const to = x + row * c;
+    for (int64_t i = team.member(); i < c; i += kTeam) to[i] = 0;
     bool is_bad = false;
     for (int64_t j = row * k; j < (row + 1) * k; ++j) {
-      const int64_t column = table.Find(ids[j]);
-      is_bad = is_bad || !table.Exists(ids[j]);
+      const int64_t column = columns.Find(ids[j]);
+      is_bad = is_bad || !columns.Exists(ids[j]);
       if (column >= 0 && column % kTeam == team.member()) to[column] += dy[j];
     }
     if (!is_bad) continue;
-    for (int64_t i = team.member(); i < table.rows; i += kTeam) to[i] = NAN;
+    for (int64_t i = team.member(); i < c; i += kTeam) to[i] = NAN;
   }
 }
 
 // in: dy[T...,k], ids[T...,k]; out: x[T...,c].
 const char* PutAlong(const KernelArgs& args) {
   if (args.out[0].count == 0) return nullptr;
-  const Table table(args.out[0], args.out[0].rank - 1);
-  const int64_t k = Columns(args.in[0]);
-  const float* const dy = args.in[0].as<const float>();
-  const int32_t* const ids = args.in[1].as<const int32_t>();
-  float* const x = args.out[0].as<float>();
-  if (table.rows <= kWarpColumns) {
-    return Launch({Stream(args), Blocks(table.outer, kThreads / kWarp)}, PutKernel<kWarp>, table, k, dy, ids, x);
-  }
-  return Launch({Stream(args), Blocks(table.outer, 1)}, PutKernel<kThreads>, table, k, dy, ids, x);
+  const ShardedRows columns(args.out[0], args.out[0].rank - 1);
+  return LaunchRows(args, columns.outer, columns.rows, PutKernel<kWarp>, PutKernel<kThreads>, columns,
+                    Columns(args.in[0]), args.in[0].as<const float>(), args.in[1].as<const int32_t>(),
+                    args.out[0].as<float>());
 }
 
 using Key = unsigned long long;  // what the shuffles of a warp take
@@ -191,25 +148,13 @@ __global__ void TopKernel(int64_t rows, int64_t c, int64_t k, const float* x, fl
 // in: x[T...,c]; out: values[T...,k], indices[T...,k].
 const char* TopK(const KernelArgs& args) {
   if (args.out[0].count == 0) return nullptr;
-  const int64_t rows = Rows(args.in[0]), c = Columns(args.in[0]), k = Columns(args.out[0]);
-  const float* const x = args.in[0].as<const float>();
-  float* const values = args.out[0].as<float>();
-  int32_t* const indices = args.out[1].as<int32_t>();
-  if (c <= kWarpColumns) {
-    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, TopKernel<kWarp>, rows, c, k, x, values, indices);
-  }
-  return Launch({Stream(args), Blocks(rows, 1)}, TopKernel<kThreads>, rows, c, k, x, values, indices);
+  return LaunchRows(args, Rows(args.in[0]), Columns(args.in[0]), TopKernel<kWarp>, TopKernel<kThreads>,
+                    Columns(args.out[0]), args.in[0].as<const float>(), args.out[0].as<float>(),
+                    args.out[1].as<int32_t>());
 }
 
 }  // namespace
 
-KernelList IndexKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"gather", kF32, Gather},
-          {"scatter_add", kF32, ScatterAdd},
-          {"take_along", kF32, TakeAlong},
-          {"put_along", kF32, PutAlong},
-          {"top_k", kF32, TopK}};
-}
+KernelList IndexKernels() { return {OF_INDEX_KERNELS}; }
 
 }  // namespace oneflow::cuda

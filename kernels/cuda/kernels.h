@@ -3,7 +3,7 @@
 // report.
 #pragma once
 
-#include "kernels/families.h"
+#include "kernels/kernel_lists.h"
 
 namespace oneflow::cuda {
 

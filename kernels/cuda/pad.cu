@@ -27,11 +27,6 @@ const char* Pad(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList PadKernels() {
-  return {{"pad", DType::kFloat32, Pad<float>},   {"pad", DType::kBFloat16, Pad<BFloat16>},
-          {"pad", DType::kFloat16, Pad<Float16>}, {"pad", DType::kInt32, Pad<int32_t>},
-          {"pad", DType::kInt64, Pad<int64_t>},   {"pad", DType::kUInt8, Pad<uint8_t>},
-          {"pad", DType::kBool, Pad<bool>}};
-}
+KernelList PadKernels() { return {OF_PAD_KERNELS}; }
 
 }  // namespace oneflow::cuda

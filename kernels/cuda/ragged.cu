@@ -30,14 +30,13 @@ const char* KeepRows(const KernelArgs& args) {
   T* const y = args.out[0].as<T>();
   const T bad = NotANumber<T>();
   const bool moves = x != y;
-  return ForEach(Stream(args), {rows.groups, rows.rows * rows.inner},
-                 [=] __device__(int64_t i, int64_t group, int64_t) {
-                   if (!rows.Exists(counts[group])) {
-                     y[i] = bad;
-                   } else if (moves) {
-                     y[i] = x[i];
-                   }
-                 });
+  return ForEach(Stream(args), {rows.outer, rows.rows * rows.inner}, [=] __device__(int64_t i, int64_t group, int64_t) {
+    if (!rows.Allows(counts[group])) {
+      y[i] = bad;
+    } else if (moves) {
+      y[i] = x[i];
+    }
+  });
 }
 
 template <typename T>
@@ -47,10 +46,10 @@ const char* PadRows(const KernelArgs& args) {
   const int32_t* const counts = args.in[1].as<const int32_t>();
   T* const y = args.out[0].as<T>();
   const T bad = NotANumber<T>();
-  return ForEach(Stream(args), {rows.groups, rows.rows, rows.inner},
+  return ForEach(Stream(args), {rows.outer, rows.rows, rows.inner},
                  [=] __device__(int64_t i, int64_t group, int64_t row, int64_t) {
                    const int32_t count = counts[group];
-                   y[i] = !rows.Exists(count) ? bad : row < rows.Filled(count) ? x[i] : T{};
+                   y[i] = !rows.Allows(count) ? bad : row < rows.Filled(count) ? x[i] : T{};
                  });
 }
 
@@ -78,14 +77,9 @@ const char* RowCounts(const KernelArgs& args) {
 }  // namespace
 
 KernelList RaggedKernels() {
-  return {{"row_counts", DType::kInt32, RowCounts},          {"keep_rows", DType::kFloat32, KeepRows<float>},
-          {"pad_rows", DType::kFloat32, PadRows<float>},     {"keep_rows", DType::kBFloat16, KeepRows<BFloat16>},
-          {"pad_rows", DType::kBFloat16, PadRows<BFloat16>}, {"keep_rows", DType::kFloat16, KeepRows<Float16>},
-          {"pad_rows", DType::kFloat16, PadRows<Float16>},   {"keep_rows", DType::kInt32, KeepRows<int32_t>},
-          {"pad_rows", DType::kInt32, PadRows<int32_t>},     {"keep_rows", DType::kInt64, KeepRows<int64_t>},
-          {"pad_rows", DType::kInt64, PadRows<int64_t>},     {"keep_rows", DType::kUInt8, KeepRows<uint8_t>},
-          {"pad_rows", DType::kUInt8, PadRows<uint8_t>},     {"keep_rows", DType::kBool, KeepRows<bool>},
-          {"pad_rows", DType::kBool, PadRows<bool>}};
+  return {{"row_counts", DType::kInt32, RowCounts},
+          OF_TYPED_KERNELS("keep_rows", KeepRows),
+          OF_TYPED_KERNELS("pad_rows", PadRows)};
 }
 
 }  // namespace oneflow::cuda

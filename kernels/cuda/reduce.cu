@@ -193,24 +193,8 @@ const char* ReduceGroups(const KernelArgs& args, const Groups& groups, double sc
                 final);
 }
 
-Groups ByAxes(const KernelArgs& args) {
-  std::vector<bool> is_reduced(args.in[0].rank, false);
-  for (const int64_t axis : args.attrs->Ints("axes")) is_reduced[axis < 0 ? axis + args.in[0].rank : axis] = true;
-  return Groups(args.in[0], is_reduced);
-}
-
-// Reduced are the leading dimensions that y lacks and those in which it has one element.
-Groups ByShape(const KernelArgs& args) {
-  const TensorArg& x = args.in[0];
-  const TensorArg& y = args.out[0];
-  std::vector<bool> is_reduced(x.rank, true);
-  for (int i = 0; i < y.rank; ++i) {
-    const int axis = x.rank - y.rank + i;
-    is_reduced[axis] = y.dims[i] != x.dims[axis];
-  }
-  return Groups(x, is_reduced);
-}
-
+Groups ByAxes(const KernelArgs& args) { return Groups(args.in[0], ReducedAxes(args.in[0], *args.attrs)); }
+Groups ByShape(const KernelArgs& args) { return Groups(args.in[0], ReducedTo(args.in[0], args.out[0])); }
 Groups All(const KernelArgs& args) { return Groups(args.in[0], std::vector<bool>(args.in[0].rank, true)); }
 
 template <Groups (*kGroups)(const KernelArgs&)>
@@ -235,10 +219,8 @@ const char* ReduceMin(const KernelArgs& args) {
 
 // Divides by the logical count, so that the results of shards add up to the mean.
 const char* ReduceMean(const KernelArgs& args) {
-  const TensorArg& x = args.in[0];
-  int64_t count = 1;
-  for (const int64_t axis : args.attrs->Ints("axes")) count *= x.logical_dims[axis < 0 ? axis + x.rank : axis];
-  return ReduceGroups<Sum, float>(args, ByAxes(args), 1.0 / static_cast<double>(count));
+  const double scale = 1.0 / static_cast<double>(LogicalTerms(args.in[0], *args.attrs));
+  return ReduceGroups<Sum, float>(args, ByAxes(args), scale);
 }
 
 template <typename T>

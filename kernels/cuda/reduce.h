@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/loops.h"
+#include "kernels/reduced_dims.h"
 
 namespace oneflow::cuda {
 

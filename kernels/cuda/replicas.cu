@@ -60,13 +60,6 @@ const char* AssertReplicas(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList ReplicaKernels() {
-  KernelList kernels;
-  for (const DType dtype : kAllDTypes) {
-    kernels.push_back({"replica_digest", dtype, ReplicaDigest});
-    kernels.push_back({"assert_replicas", dtype, AssertReplicas});
-  }
-  return kernels;
-}
+KernelList ReplicaKernels() { return {OF_REPLICA_KERNELS}; }
 
 }  // namespace oneflow::cuda

@@ -51,27 +51,18 @@ __global__ void SoftmaxGradKernel(int64_t rows, int64_t c, const T* all_dy, cons
 template <typename T>
 const char* Softmax(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]);
-  if (args.in[0].count == 0) return nullptr;
-  const T* const x = args.in[0].as<const T>();
-  T* const y = args.out[0].as<T>();
-  if (c <= kWarpColumns) {
-    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, SoftmaxKernel<kWarp, T>, rows, c, x, y);
-  }
-  return Launch({Stream(args), Blocks(rows, 1)}, SoftmaxKernel<kThreads, T>, rows, c, x, y);
+  if (c == 0) return nullptr;
+  return LaunchRows(args, rows, c, SoftmaxKernel<kWarp, T>, SoftmaxKernel<kThreads, T>, args.in[0].as<const T>(),
+                    args.out[0].as<T>());
 }
 
 // in: dy, y.
 template <typename T>
 const char* SoftmaxGrad(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]);
-  if (args.in[0].count == 0) return nullptr;
-  const T* const dy = args.in[0].as<const T>();
-  const T* const y = args.in[1].as<const T>();
-  T* const dx = args.out[0].as<T>();
-  if (c <= kWarpColumns) {
-    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, SoftmaxGradKernel<kWarp, T>, rows, c, dy, y, dx);
-  }
-  return Launch({Stream(args), Blocks(rows, 1)}, SoftmaxGradKernel<kThreads, T>, rows, c, dy, y, dx);
+  if (c == 0) return nullptr;
+  return LaunchRows(args, rows, c, SoftmaxGradKernel<kWarp, T>, SoftmaxGradKernel<kThreads, T>,
+                    args.in[0].as<const T>(), args.in[1].as<const T>(), args.out[0].as<T>());
 }
 
 }  // namespace

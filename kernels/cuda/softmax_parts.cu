@@ -4,11 +4,11 @@
 // cannot return an error.
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
+#include "kernels/softmax_operands.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -19,17 +19,6 @@ struct MinOf {
     return a < b ? a : b;
   }
 };
-
-// Launches the kernel of the team that a row of c columns deserves.
-template <typename... P>
-const char* LaunchRows(const KernelArgs& args, int64_t rows, int64_t c, void (*warps)(int64_t, int64_t, P...),
-                       void (*blocks)(int64_t, int64_t, P...), std::type_identity_t<P>... p) {
-  if (rows == 0) return nullptr;
-  if (c <= kWarpColumns) {
-    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, warps, rows, c, p...);
-  }
-  return Launch({Stream(args), Blocks(rows, 1)}, blocks, rows, c, p...);
-}
 
 // The sum of exp(x - m) over c columns, for every member.
 template <int kTeam, typename T>
@@ -100,15 +89,11 @@ const char* SoftmaxSums(const KernelArgs& args) {
 // in: m, s, z; out: loss, lse.
 template <typename T>
 const char* SoftmaxLoss(const KernelArgs& args) {
-  const T* const m = args.in[0].as<const T>();
-  const float* const s = args.in[1].as<const float>();
-  const float* const z = args.in[2].as<const float>();
-  float* const loss = args.out[0].as<float>();
-  float* const lse = args.out[1].as<float>();
-  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
-    const float log_sum = logf(s[i]);
-    loss[i] = log_sum - z[i];  // before adding m: no cancellation
-    lse[i] = Widen(m[i]) + log_sum;
+  const SoftmaxLossOperands<T> x(args);
+  return ForEach(Stream(args), x.rows, [=] __device__(int64_t row) {
+    const float log_sum = logf(x.s[row]);
+    x.loss[row] = log_sum - x.z[row];  // before adding m: no cancellation
+    x.lse[row] = Widen(x.m[row]) + log_sum;
   });
 }
 
@@ -161,19 +146,12 @@ const char* FirstIndex(const KernelArgs& args) {
 
 // in: a, b.
 const char* Equal(const KernelArgs& args) {
-  const int32_t* const a = args.in[0].as<const int32_t>();
-  const int32_t* const b = args.in[1].as<const int32_t>();
-  float* const y = args.out[0].as<float>();
-  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) { y[i] = a[i] == b[i] ? 1.0f : 0.0f; });
+  const EqualOperands x(args);
+  return ForEach(Stream(args), x.count, [=] __device__(int64_t i) { x.y[i] = x.a[i] == x.b[i] ? 1.0f : 0.0f; });
 }
 
 }  // namespace
 
-KernelList SoftmaxPartsKernels() {
-  return {OF_FLOAT_KERNELS("softmax_sums", SoftmaxSums), OF_FLOAT_KERNELS("softmax_loss", SoftmaxLoss),
-          OF_FLOAT_KERNELS("exp_sum", ExpSum),           OF_FLOAT_KERNELS("softmax_apply", SoftmaxApply),
-          OF_FLOAT_KERNELS("row_dot", RowDot),           OF_FLOAT_KERNELS("softmax_grad_apply", SoftmaxGradApply),
-          OF_FLOAT_KERNELS("first_index", FirstIndex),   {"equal", DType::kInt32, Equal}};
-}
+KernelList SoftmaxPartsKernels() { return {OF_SOFTMAX_PARTS_KERNELS}; }
 
 }  // namespace oneflow::cuda

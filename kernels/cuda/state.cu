@@ -36,16 +36,6 @@ const char* Accumulate(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList StateKernels() {
-  KernelList kernels = {
-      {"constant", DType::kFloat32, Constant<float>},   {"constant", DType::kBFloat16, Constant<BFloat16>},
-      {"constant", DType::kFloat16, Constant<Float16>}, {"constant", DType::kInt32, Constant<int32_t>},
-      {"constant", DType::kInt64, Constant<int64_t>},   {"constant", DType::kUInt8, Constant<uint8_t>},
-      {"constant", DType::kBool, Constant<bool>},       {"increment", DType::kInt64, Increment},
-      {"accumulate", DType::kFloat32, Accumulate},      {"accumulate", DType::kInt32, Accumulate},
-      {"accumulate", DType::kInt64, Accumulate}};
-  for (const DType dtype : kAllDTypes) kernels.push_back({"assign", dtype, Assign});
-  return kernels;
-}
+KernelList StateKernels() { return {OF_STATE_KERNELS}; }
 
 }  // namespace oneflow::cuda

@@ -59,4 +59,14 @@ struct Team {
   __device__ int member() const { return threadIdx.x % kTeam; }
 };
 
+// Launches kernel(rows, c, p...) with the teams that rows of c columns deserve: `warps` or `blocks`, which are one
+// kernel for both. Null where there are no rows.
+template <typename... P, typename... A>
+const char* LaunchRows(const KernelArgs& args, int64_t rows, int64_t c, void (*warps)(int64_t, int64_t, P...),
+                       void (*blocks)(int64_t, int64_t, P...), A&&... p) {
+  if (rows == 0) return nullptr;
+  if (c <= kWarpColumns) return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, warps, rows, c, p...);
+  return Launch({Stream(args), Blocks(rows, 1)}, blocks, rows, c, p...);
+}
+
 }  // namespace oneflow::cuda
