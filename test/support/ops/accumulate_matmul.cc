@@ -14,7 +14,8 @@ accumulate_matmul_wgrad(f32[2,5~,3] f32[2,5~,4]) ! f32[2,5~,3] must not be ragge
 )";
 
 constexpr const char kSignatures[] = R"(
-accumulate_matmul_wgrad(f32[4,8,4], f32[4,8,16]) | - | S(0),S(0)->P S(1),S(1)->P S(2),B->S(0) B,S(2)->S(1) P,B->P B,P->P |
+accumulate_matmul_wgrad(f32[4,8,4], f32[4,8,16]) | - | S(0),S(0)->P S(1),S(1)->P S(2),B->S(0) B,S(2)->S(1) P,B->P
+    B,P->P |
     - | - | as matmul_wgrad
 )";
 
@@ -54,11 +55,7 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   return facts;
 }
 

@@ -136,15 +136,11 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"attention", Attention}, {"attention_grad", AttentionGrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
   // 4 heads cannot be cut 8 times.
   facts.wrong_signatures = {{"attention", {2, 4}, {"S(2),S(2),S(2)->S(2),S(1)", "S(2),S(2),S(2)->S(2),S(1)"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
                   return Attention(d.F32({2, 5, 6}), d.F32({2, 5, 6}), d.F32({2, 5, 6}), 3, true);
                 },

@@ -102,7 +102,8 @@ batch_norm_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3]) ! attribute 
 
 constexpr const char kSignatures[] = R"(
 batch_norm(f32[8,4,16], f32[4], f32[4], f32[4], f32[4]) {epsilon=1e-5} | S(0),B,B,B,B->S(0) |
-    S(1),S(0),S(0),S(0),S(0)->S(1) S(2),B,B,B,B->S(2) | - | normalization_op.cpp | with statistics given: they are the next rows
+    S(1),S(0),S(0),S(0),S(0)->S(1) S(2),B,B,B,B->S(2) | - | normalization_op.cpp | with statistics given: they are the
+    next rows
 channel_mean(f32[8,4,16]) | - | S(0)->P S(1)->S(0) S(2)->P P->P | - | - | -
 channel_variance(f32[8,4,16], f32[4]) | - | S(0),B->P S(1),S(0)->S(0) S(2),B->P | S(0),B->B | normalization_op.cpp,
     which gives the statistics as its outputs | not S(0),B->B: each rank would have the statistics of its own samples;
@@ -167,19 +168,15 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"channel_mean", ChannelMean},
                      {"channel_variance", ChannelVariance},
                      {"batch_norm", BatchNorm},
                      {"batch_norm_sums", BatchNormSums},
                      {"batch_norm_dx", BatchNormDx}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
   // Not linear; the sums enter twice.
   facts.wrong_signatures = {{"channel_variance", {2}, {"P,P->P"}}, {"batch_norm_dx", {2}, {"P,B,B,B,B,B,B->P"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
                   return BatchNorm(d.F32({2, 3, 8, 8}), d.F32({3}), d.F32({3})).y;
                 },

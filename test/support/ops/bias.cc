@@ -68,14 +68,10 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"bias_add", BiasAdd}, {"bias_grad", BiasGrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
   // Adds the bias once per rank.
   facts.wrong_signatures = {{"bias_add", {2}, {"P,B->P"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) {
                   return BiasAdd(d.F32({2, 3}), d.F32({3}));
                 },

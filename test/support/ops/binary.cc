@@ -159,14 +159,10 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"add_n", AddN}};
   for (const Function& f : kFunctions) facts.reference.emplace_back(f.op, Binary(f.f));
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
                   return d.F32({2, 3}) + d.F32({2, 3});
                 },

@@ -62,11 +62,8 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"sum_to", SumTo}, {"broadcast_to", BroadcastTo}};
-  facts.types = kTypes;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) { return BroadcastTo(d.F32({2, 3}), {4, 2, 3}); }, "broadcast_to", "f32[4,2,3]"}};
   return facts;
 }

@@ -27,7 +27,8 @@ cast(f32[2]) {dtype=double} ! attribute 'dtype' is 'double' but must be f32, bf1
 )";
 
 constexpr const char kSignatures[] = R"(
-cast(f32[8,4]) {dtype="f16"} | S(0)->S(0) S(1)->S(1) | - | P->P | cast_op.cpp | not P->P: addends are added before they are narrowed; widening passes them
+cast(f32[8,4]) {dtype="f16"} | S(0)->S(0) S(1)->S(1) | - | P->P | cast_op.cpp | not P->P: addends are added before they
+    are narrowed; widening passes them
 cast(f32[8,4]) {dtype="i32"} | S(0)->S(0) S(1)->S(1) | - | P->P | cast_op.cpp | not P->P: a sum of rounded integers is
     not the rounded sum
 )";
@@ -65,12 +66,8 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"cast", Cast}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) { return Cast(d.F32({2, 3}), DType::kBFloat16); }, "cast", "bf16[2,3]"}};
   return facts;
 }

@@ -130,13 +130,9 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"conv2d", Conv2d}, {"conv2d_dgrad", Conv2dDgrad}, {"conv2d_wgrad", Conv2dWgrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
                   return Conv2d(d.F32({2, 3, 8, 8}), d.F32({4, 3, 3, 3}), 1, 1);
                 },

@@ -88,15 +88,11 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"softmax_cross_entropy", SoftmaxCrossEntropy},
                      {"softmax_cross_entropy_grad", SoftmaxCrossEntropyGrad},
                      {"top1_correct", Top1Correct}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
                   return SoftmaxCrossEntropy(d.F32({2, 7}), d.I32({2}));
                 },

@@ -84,14 +84,10 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"cumsum", Cumsum}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
   // Sums do not cross.
   facts.wrong_signatures = {{"cumsum", {2}, {"S(0)->S(0)"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) { return Cumsum(d.F32({2, 3, 8, 8}), -1); }, "cumsum", "f32[2,3,8,8]"}};
   return facts;
 }

@@ -63,7 +63,8 @@ elementwise(f32[] f32[2]) {made_of="t0 = neg(x0); y0 = add(t0, x1)"} ! its neg g
 )lines";
 
 constexpr const char kSignatures[] = R"lines(
-elementwise(f32[8,4], f32[8,4]) {made_of="t0 = neg(x0); y0 = mul(t0, x1)"} | - | S(0),S(0)->S(0) S(1),S(1)->S(1) | - | - |
+elementwise(f32[8,4], f32[8,4]) {made_of="t0 = neg(x0); y0 = mul(t0, x1)"} | - | S(0),S(0)->S(0) S(1),S(1)->S(1) | - |
+    - |
     as relu
 elementwise(f32[8,4], f32[]) {made_of="t0 = neg(x0); y0 = mul(t0, x1); y1 = exp(x0)"} | - | S(0),B->S(0),S(0)
     S(1),B->S(1),S(1) | - | - | as relu
@@ -184,13 +185,9 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"elementwise", Elementwise}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
   facts.wrong_signatures = {{"elementwise", {2}, {"P,B->P"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.without_gradient = {{"elementwise", "made after differentiation"}};
   facts.are_fused = true;
   return facts;

@@ -68,12 +68,8 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"embedding", Embedding}, {"embedding_grad", EmbeddingGrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) { return Embedding(d.F32({9, 4}), d.I32({2})); }, "embedding", "f32[2,4]"}};
   facts.without_gradient = {{"embedding_grad", "a gradient itself"}};
   return facts;

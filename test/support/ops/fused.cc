@@ -69,17 +69,20 @@ add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[4]) ! dx, dgamma = rms_n
 )";
 
 constexpr const char kSignatures[] = R"(
-matmul_bias(f32[8,4], f32[4,16], f32[16]) | - | S(0),B,B->S(0) S(1),S(0),P->P B,S(1),S(0)->S(1) P,B,P->P B,P,P->P | - | - |
+matmul_bias(f32[8,4], f32[4,16], f32[16]) | - | S(0),B,B->S(0) S(1),S(0),P->P B,S(1),S(0)->S(1) P,B,P->P B,P,P->P | - |
+    - |
     as matmul, but that addends are of the bias too
 matmul_bias(f32[8,4], f32[16,4], f32[16]) {transpose_b=true} | - | S(0),B,B->S(0) S(1),S(1),P->P B,S(0),S(0)->S(1)
     P,B,P->P B,P,P->P | - | - | as matmul
 bias_add_gelu(f32[8,4,16], f32[16]) | - | S(0),B->S(0),S(0) S(1),B->S(1),S(1) S(2),S(0)->S(2),S(2) | - | - | as gelu
 bias_add_tanh(f32[8,4,16], f32[16]) | - | S(0),B->S(0) S(1),B->S(1) S(2),S(0)->S(2) | - | - | as tanh
-gelu_bias_grad(f32[8,4,16], f32[8,4,16]) | - | S(0),S(0)->S(0),P S(1),S(1)->S(1),P S(2),S(2)->S(2),S(0) P,B->P,P | - | - |
+gelu_bias_grad(f32[8,4,16], f32[8,4,16]) | - | S(0),S(0)->S(0),P S(1),S(1)->S(1),P S(2),S(2)->S(2),S(0) P,B->P,P | - |
+    - |
     as gelu_grad
 add_embedding_grad(f32[16,8], f32[8,4,8], i32[8,4]) {rows=16} | - | S(0),B,B->S(0) S(1),S(2),B->S(1) P,S(0),S(0)->P
     P,S(1),S(1)->P P,P,B->P | - | - | as embedding_grad; what it is added to counts once
-channel_statistics(f32[8,4,16]) | - | S(1)->S(0),S(0) | - | - | a rank with a part of a channel has no variance of all of it
+channel_statistics(f32[8,4,16]) | - | S(1)->S(0),S(0) | - | - | a rank with a part of a channel has no variance of all
+    of it
 batch_norm_relu(f32[8,4,16], f32[4], f32[4], f32[4], f32[4]) {epsilon=1e-5} | - | S(0),B,B,B,B->S(0)
     S(1),S(0),S(0),S(0),S(0)->S(1) S(2),B,B,B,B->S(2) | - | - | as batch_norm
 batch_norm_add_relu(f32[8,4,16], f32[4], f32[4], f32[4], f32[4], f32[8,4,16]) {epsilon=1e-5} | - |
@@ -99,7 +102,8 @@ add_layer_norm_grad(f32[8,4,16], f32[8,4,16], f32[8,4,16], f32[16], f32[8,4], f3
     layer_norm_grad
 add_rms_norm_grad(f32[8,4,16], f32[8,4,16], f32[8,4,16], f32[16], f32[8,4]) | - |
     S(0),S(0),S(0),B,S(0)->S(0),P S(1),S(1),S(1),B,S(1)->S(1),P P,P,B,B,B->P,P | - | - | as rms_norm_grad
-add_relu_grad(f32[8,4], f32[8,4], f32[8,4]) | - | S(0),S(0),S(0)->S(0) S(1),S(1),S(1)->S(1) P,P,B->P | - | - | as relu_grad
+add_relu_grad(f32[8,4], f32[8,4], f32[8,4]) | - | S(0),S(0),S(0)->S(0) S(1),S(1),S(1)->S(1) P,P,B->P | - | - | as
+    relu_grad
 )";
 
 // Operands of all fused ops on an x of these sizes.
@@ -204,17 +208,13 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   // The variance is not linear, a ReLU is not either, and the sums enter twice.
   facts.wrong_signatures = {{"add_embedding_grad", {2}, {"B,S(0),S(0)->P"}},
                             {"matmul_bias", {2}, {"S(1),S(0),B->P", "P,B,B->P"}},
                             {"channel_statistics", {2}, {"S(0)->P,P"}},
                             {"batch_norm_relu", {2}, {"P,B,B,B,B->P"}},
                             {"batch_norm_relu_dx", {2}, {"P,B,B,B,B,B,B,B->P"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   return facts;
 }
 

@@ -32,7 +32,8 @@ packed_matmul_bias(bf16[8,128], bf16[4,64,64,2], f32[256]) | - | S(0),B,B->S(0) 
     packed_matmul, but that a part of a sum is no whole one, nor are addends of f32 rounded
 packed_matmul_bias(bf16[8,128], bf16[4,64,64,2], f32[256]) {out_dtype="f32"} | - | S(0),B,B->S(0) B,S(0),S(0)->S(1)
     S(1),S(1),P->P P,B,P->P | - | - | as packed_matmul_bias to bf16, of addends that stay f32
-packed_matmul_bias_gelu(bf16[8,128], bf16[4,64,64,2], f32[256]) | - | S(0),B,B->S(0),S(0) B,S(0),S(0)->S(1),S(1) | - | - |
+packed_matmul_bias_gelu(bf16[8,128], bf16[4,64,64,2], f32[256]) | - | S(0),B,B->S(0),S(0) B,S(0),S(0)->S(1),S(1) | - |
+    - |
     as packed_matmul_bias; a gelu is not linear
 packed_matmul_gelu_bias_grad(bf16[8,128], bf16[4,64,64,2], bf16[8,256]) | - | S(0),B,S(0)->S(0),P B,S(0),S(1)->S(1),S(0)
     S(1),S(1),B->P,P P,B,B->P,P | - | - | as gelu_bias_grad
@@ -94,15 +95,11 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   // Each rank would add the whole bias; a gelu is not linear; one product alone is not the sum.
   facts.wrong_signatures = {{"packed_matmul_bias", {2}, {"S(1),S(1),B->P"}},
                             {"packed_matmul_bias_gelu", {2}, {"P,B,P->P,P"}},
                             {"sum_packed_matmul", {2}, {"P,B,B,B->P"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   return facts;
 }
 

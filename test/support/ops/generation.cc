@@ -86,11 +86,8 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"sample_token", SampleToken}, {"append_token", AppendToken}};
-  facts.types = kTypes;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) { return SampleToken(d.F32({1, 8, 9}), d.I32({}), 0.5); }, "sample_token", "i32[]"}};
   facts.without_gradient = {{"sample_token", "generates"}, {"append_token", "generates"}};
   return facts;

@@ -189,17 +189,13 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"gather", Gather},
                      {"scatter_add", ScatterAdd},
                      {"take_along", TakeAlong},
                      {"put_along", PutAlong},
                      {"top_k", TopK}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
                   return Gather(d.F32({2, 3, 8, 8}), d.I32({2}), -2);
                 },

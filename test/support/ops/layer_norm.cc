@@ -107,13 +107,9 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"layer_norm", LayerNorm}, {"layer_norm_grad", LayerNormGrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) { return LayerNorm(d.F32({2, 3}), d.F32({3}), d.F32({3})); }, "layer_norm", "f32[2,3]"}};
   facts.without_gradient = {{"layer_norm_grad", "a gradient itself"}};
   return facts;

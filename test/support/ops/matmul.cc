@@ -32,7 +32,8 @@ matmul(f32[3] f32[3,4]) = f32[4]
 matmul(f32[2,3] f32[4,3]) {transpose_b=true} = f32[2,4]
 matmul(bf16[2,3] bf16[3,4]) = bf16[2,4]
 matmul(bf16[2,3] bf16[3,4]) {out_dtype=f32} = f32[2,4]
-matmul(f32[2,3] f32[3,4]) {out_dtype=f16} ! attribute 'out_dtype' is 'f16' but must be f32, or as the operands, which are
+matmul(f32[2,3] f32[3,4]) {out_dtype=f16} ! attribute 'out_dtype' is 'f16' but must be f32, or as the operands, which
+    are
     f32
 matmul(f32[2,3] f32[3,4]) {out_dtype=i32} ! attribute 'out_dtype' is 'i32' but must be floating
 matmul(f32[2,3] f32[4,3]) ! inner dimensions differ: a is f32[2,3], w is f32[4,3]
@@ -94,12 +95,8 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"matmul", Matmul}, {"matmul_wgrad", MatmulWgrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) {
                   return MatMul(d.F32({2, 3}), d.F32({3, 4}));
                 },

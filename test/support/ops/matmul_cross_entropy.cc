@@ -116,14 +116,10 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   // A loss is not linear in x, nor in dloss, of which it knows nothing.
   facts.wrong_signatures = {{"matmul_cross_entropy", {2}, {"P,B,B->P"}},
                             {"matmul_cross_entropy_grad", {2}, {"B,B,B,P->P,P,P"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   return facts;
 }
 

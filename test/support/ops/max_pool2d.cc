@@ -98,13 +98,9 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"max_pool2d", MaxPool2d}, {"max_pool2d_grad", MaxPool2dGrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) { return MaxPool2d(d.F32({2, 3, 8, 8}), 2, 2); }, "max_pool2d", "f32[2,3,4,4]"}};
   facts.without_gradient = {{"max_pool2d_grad", "a gradient itself"}};
   return facts;

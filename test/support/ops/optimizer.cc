@@ -290,19 +290,15 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  static const auto* const types = new std::string(absl::StrCat(kTypes, RuleTypes()));
+  OpFacts facts = {.types = types->c_str(), .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"clip_scale", ClipScale},   {"unscale", Unscale},          {"loss_scale_update", LossScaleUpdate},
                      {"lr_schedule", LrSchedule}, {"adamw_update", AdamwUpdate}, {"ema_update", EmaUpdate}};
 #define OF_REFERENCE(Rule, op) facts.reference.emplace_back(op, UpdateBy<Rule>);
   OF_UPDATE_RULES(OF_REFERENCE)
 #undef OF_REFERENCE
-  static const auto* const types = new std::string(absl::StrCat(kTypes, RuleTypes()));
-  facts.types = types->c_str();
-  facts.signatures = kSignatures;
   // The rate enters twice.
   facts.wrong_signatures = {{"sgd_update", {2}, {"S(0),S(0),S(0),P,B->"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.without_gradient = {{"clip_scale", "trains"},
                             {"unscale", "trains"},
                             {"loss_scale_update", "trains"},

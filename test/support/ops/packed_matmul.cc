@@ -109,13 +109,9 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {
       {"pack_weight", PackWeight}, {"pack_weight_both_ways", PackBothWays}, {"packed_matmul", PackedMatmul}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.without_gradient = {{"pack_weight", "made after differentiation"},
                             {"pack_weight_both_ways", "made after differentiation"},
                             {"packed_matmul", "made after differentiation"}};

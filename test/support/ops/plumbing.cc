@@ -56,7 +56,7 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"to", [](RefCall& c) { return Tensors{c.in[0]}; }},
                      {"accumulate", [](RefCall& c) { return Tensors{c.in[0]}; }},
                      {"assign",
@@ -69,10 +69,6 @@ OpFacts Facts() {
                         for (double& v : c.in[0].values) v += 1;
                         return Tensors{};
                       }}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.without_gradient = {{"boxing", "only the compiler adds it"},
                             {"accumulate", "only the compiler adds it"},
                             {"fetch", "a sink"},

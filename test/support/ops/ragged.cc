@@ -79,13 +79,10 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"keep_rows", KeepRows}, {"pad_rows", PadRows}, {"row_counts", RowCounts}};
-  facts.types = kTypes;
   // Every rank has all groups' counts, but not their rows.
   facts.wrong_signatures = {{"pad_rows", {2}, {"S(0),B->S(0)"}}, {"row_counts", {2}, {"S(1)->S(1)"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {
       {[](Operands d) {
          return KeepRows(d.F32({2, 3, 8}), d.I32({2}));

@@ -185,7 +185,8 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {
       {"reduce_sum", [](RefCall& c) { return Tensors{ReduceAxes(c.in[0], c.attrs, 0, Plus)}; }},
       {"reduce_mean", ReduceMean},
@@ -197,13 +198,8 @@ OpFacts Facts() {
       {"extremum_count", ExtremumCount},
       {"extremum_grad", ExtremumGrad},
       {"square_sum", SquareSum}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
   // Not linear; sums maxima.
   facts.wrong_signatures = {{"square_sum", {2}, {"P->P"}}, {"reduce_max", {2}, {"S(0)->P"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
                   return ReduceSum(d.F32({2, 3}), {-1});
                 },

@@ -29,12 +29,8 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"reorder", Reorder}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.without_gradient = {{"reorder", "made after differentiation"}};
   for (const auto& [op, reference] : facts.reference) facts.of_cpu_alone.push_back(op);
   return facts;

@@ -58,11 +58,9 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .edges = AddEdges};
   facts.reference = {{"replica_digest", ReplicaDigest},
                      {"assert_replicas", [](RefCall& c) { return Tensors{c.in[0]}; }}};
-  facts.types = kTypes;
-  facts.edges = AddEdges;
   facts.without_gradient = {{"replica_digest", "only the compiler adds it"},
                             {"assert_replicas", "only the compiler adds it"}};
   return facts;

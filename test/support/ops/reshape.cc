@@ -51,19 +51,15 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"reshape", [](RefCall& c) {
                         RefTensor y = c.in[0];
                         y.dims = c.attrs.Ints("shape");
                         return Tensors{y};
                       }}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
   // Other elements.
   facts.wrong_signatures = {{"reshape", {3}, {"S(1)->S(2)"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) { return Reshape(d.F32({2, 3}), {3, -1}); }, "reshape", "f32[3,2]"}};
   return facts;
 }

@@ -85,13 +85,9 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"rms_norm", RmsNorm}, {"rms_norm_grad", RmsNormGrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) { return RmsNorm(d.F32({2, 3}), d.F32({3})); }, "rms_norm", "f32[2,3]"}};
   facts.without_gradient = {{"rms_norm_grad", "a gradient itself"}};
   return facts;

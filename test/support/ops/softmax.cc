@@ -62,15 +62,11 @@ void AddExtremes(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {
+      .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {{"softmax", Softmax}, {"softmax_grad", SoftmaxGrad}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
   // Needs all classes.
   facts.wrong_signatures = {{"softmax", {2}, {"S(2)->S(2)"}}};
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) { return Softmax(d.F32({2, 3})); }, "softmax", "f32[2,3]"}};
   facts.without_gradient = {{"softmax_grad", "a gradient itself"}};
   return facts;

@@ -175,15 +175,11 @@ void AddEdges(Random& r, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"softmax_sums", SoftmaxSums}, {"softmax_loss", SoftmaxLoss},
                      {"exp_sum", ExpSum},           {"softmax_apply", SoftmaxApply},
                      {"row_dot", RowDot},           {"softmax_grad_apply", SoftmaxGradApply},
                      {"first_index", FirstIndex},   {"equal", Equal}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) { return RowDot(d.F32({2, 3}), d.F32({2, 3})); }, "row_dot", "f32[2]"}};
   facts.without_gradient = {{"softmax_sums", "made after differentiation"},
                             {"softmax_loss", "made after differentiation"},

@@ -77,17 +77,13 @@ void AddEdges(Random&, OpCases& cases) {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"constant", [](RefCall& c) {
                         RefTensor x = Zeros(c.attrs.Ints("shape"));
                         ParseDType(c.attrs.String("dtype").c_str(), &x.dtype);
                         std::fill(x.values.begin(), x.values.end(), c.attrs.Double("value"));
                         return Tensors{x};
                       }}};
-  facts.types = kTypes;
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
   facts.dsl = {{[](Operands d) {
                   return ReadText(d.b, 4, 8, {{"path", std::string("f")}}).labels;
                 },

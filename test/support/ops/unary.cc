@@ -143,7 +143,7 @@ std::string Types() {
 }  // namespace
 
 OpFacts Facts() {
-  OpFacts facts;
+  OpFacts facts = {.signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
   facts.reference = {
       {"scale", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") * x; })},
       {"add_scalar", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") + x; })},
@@ -155,10 +155,6 @@ OpFacts Facts() {
   facts.wrong_signatures = {{"relu", {2}, {"P->P"}}, {"exp", {2}, {"S(0)->B"}}};
   static const std::string* const types = new std::string(Types());
   facts.types = types->c_str();
-  facts.signatures = kSignatures;
-  facts.examples = AddExamples;
-  facts.edges = AddEdges;
-  facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
                   return Scale(d.F32({2, 3}), 2);
                 },
