@@ -26,15 +26,9 @@ ClickData ClickDataOf(const AttrMap& fields) {
 
 ClickBatch ReadClickBatch(GraphBuilder& b, const ClickData& data, DataSplit split, int64_t batch,
                           std::source_location loc) {
-  std::vector<Tensor> read = b.Op("read_data", {},
-                                  {{"dataset", "clicks"},
-                                   {"batch", batch},
-                                   {"fields", data.fields},
-                                   {"numbers", data.numbers},
-                                   {"vocabulary", data.vocabulary},
-                                   {"samples", split == DataSplit::kTrain ? data.samples : data.validation_samples},
-                                   {"split", SplitName(split)}},
-                                  loc);
+  std::vector<Tensor> read =
+      ReadMade(b, "clicks", data, split, batch,
+               {{"fields", data.fields}, {"numbers", data.numbers}, {"vocabulary", data.vocabulary}}, loc);
   read.resize(3);
   const SbpHint by_sample = {{"dp", Sbp::Split(0)}};
   return {read[0].To(by_sample, loc), read[1].To(by_sample, loc), read[2].To(by_sample, loc)};

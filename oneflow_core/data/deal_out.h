@@ -3,6 +3,8 @@
 
 #include <source_location>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "oneflow_core/models/data.h"
 
@@ -10,6 +12,17 @@ namespace oneflow {
 
 // The attribute 'split'.
 inline std::string SplitName(DataSplit split) { return split == DataSplit::kTrain ? "train" : "validation"; }
+
+// Adds the node that reads made-up samples: `attributes` say what they are like, `data` how many there are.
+template <typename Data>
+std::vector<Tensor> ReadMade(GraphBuilder& b, const std::string& dataset, const Data& data, DataSplit split,
+                             int64_t batch, AttrMap attributes, std::source_location loc) {
+  attributes.Set("dataset", dataset);
+  attributes.Set("batch", batch);
+  attributes.Set("samples", split == DataSplit::kTrain ? data.samples : data.validation_samples);
+  attributes.Set("split", SplitName(split));
+  return b.Op("read_data", {}, std::move(attributes), loc);
+}
 
 // Samples dealt out along mesh axis "dp".
 inline Batch DealtOut(const Tensor& inputs, const Tensor& labels, std::source_location loc) {

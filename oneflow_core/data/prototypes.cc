@@ -17,17 +17,13 @@ PrototypeData PrototypeDataOf(const AttrMap& fields) {
 
 Batch ReadPrototypeBatch(GraphBuilder& b, const PrototypeData& data, DataSplit split, int64_t batch,
                          std::source_location loc) {
-  std::vector<Tensor> read = b.Op("read_data", {},
-                                  {{"dataset", "prototypes"},
-                                   {"batch", batch},
-                                   {"channels", data.channels},
-                                   {"height", data.height},
-                                   {"width", data.width},
-                                   {"classes", data.classes},
-                                   {"noise", data.noise},
-                                   {"samples", split == DataSplit::kTrain ? data.samples : data.validation_samples},
-                                   {"split", SplitName(split)}},
-                                  loc);
+  std::vector<Tensor> read = ReadMade(b, "prototypes", data, split, batch,
+                                      {{"channels", data.channels},
+                                       {"height", data.height},
+                                       {"width", data.width},
+                                       {"classes", data.classes},
+                                       {"noise", data.noise}},
+                                      loc);
   read.resize(2);
   const SbpHint by_sample = {{"dp", Sbp::Split(0)}, {"tp", Sbp::Split(0)}};
   return {read[0].To(by_sample, loc), read[1].To({{"dp", Sbp::Split(0)}}, loc)};

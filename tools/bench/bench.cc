@@ -250,7 +250,7 @@ absl::Status Bench::Prepare() {
   context_.reset(new BenchContext{ops_, stop_, a_.sets, warmup(), steps(), cores(), dir_->path(), path, a_.pytorch,
                                   a_.pytorch_script, a_.pytorch_modes, a_.warmup, a_.steps, a_.scheduler});
   if (a_.config.empty()) {
-    OF_ASSIGN_OR_RETURN(config_, ParseConfig(kQuickstartModel, "(bench)"));
+    OF_ASSIGN_OR_RETURN(config_, ParseConfig(TextOf(kQuickstartModel), "(bench)"));
     config_.config.mutable_data()->mutable_text()->set_path(path);
     job_ = config_;
     for (const char* assignment : kQuickstartJob) OF_RETURN_IF_ERROR(ApplyOverride(assignment, job_));

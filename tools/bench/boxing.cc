@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -19,8 +19,6 @@
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/run_job.h"
 #include "tools/control/cluster/run_to_end.h"
-#include "tools/control/process/log_tail.h"
-#include "tools/control/process/write_file.h"
 
 namespace oneflow {
 namespace {
@@ -130,28 +128,16 @@ class BoxingCase : public BenchCase {
   }
 
   absl::Status RunGloo() {
-    const std::string script = std::filesystem::path(context_.pytorch_script).parent_path() / "pytorch_boxing.py";
-    if (!std::filesystem::exists(script))
-      return absl::NotFoundError(absl::StrCat("'", script, "', beside --pytorch-script: there is no such file"));
-    const std::string request = context_.dir + "/boxing.json", answer = context_.dir + "/boxing.answer.json",
-                      log = context_.dir + "/boxing.log";
     nlohmann::json asked = {{"ranks", kBoxingRanks}};
     for (const BoxingRow& row : rows_) {
       asked["rows"].push_back({{"way", NameOf(row.way)}, {"bytes", row.num_bytes}, {"calls", StepsOf(row.num_bytes)}});
     }
-    OF_RETURN_IF_ERROR(WriteFile("file", request, asked.dump()));
-    OF_ASSIGN_OR_RETURN_AT(const int code, RunPython(context_.pytorch, {script, request, answer}, log, context_.stop),
-                           "PyTorch");
-    if (code == kNoPyTorch) {
+    OF_ASSIGN_OR_RETURN(const std::optional<nlohmann::json> answer, AskPyTorch(context_, "pytorch_boxing", asked));
+    if (!answer.has_value()) {
       pytorch_ = absl::StrCat("'", context_.pytorch, "' has no PyTorch");
       return absl::OkStatus();
     }
-    std::ifstream stream(answer);
-    const nlohmann::json told = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-    if (code != 0 || !told.is_object() || !told.contains("seconds")) {
-      return absl::InternalError(absl::StrCat("PyTorch: '", script, "' ended with code ", code, "; it wrote:\n",
-                                              LastLines(ReadTail(log, 4 << 10), 10)));
-    }
+    const nlohmann::json& told = *answer;
     pytorch_ = told.value("title", "PyTorch");
     for (const auto& [way, why] : told["cannot"].items()) {
       absl::StrAppend(&pytorch_, "; no ", way, ": ", why.get<std::string>());

@@ -92,7 +92,7 @@ class CheckpointCase : public BenchCase {
  private:
   // For two intervals: the first one warms up.
   absl::StatusOr<TrainedInterval> Train(const std::string& checkpoints) {
-    OF_ASSIGN_OR_RETURN(SourcedConfig config, OwnConfig(kGpt2Model, "(checkpoint)", /*processes=*/1, context_));
+    OF_ASSIGN_OR_RETURN(SourcedConfig config, OwnConfig(TextOf(kGpt2Model), "(checkpoint)", /*processes=*/1, context_));
     config.config.mutable_train()->set_steps(2 * interval_);
     if (!checkpoints.empty()) {
       std::filesystem::remove_all(checkpoints);

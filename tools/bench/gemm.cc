@@ -1,9 +1,8 @@
 #include "tools/bench/gemm.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +14,6 @@
 #include "oneflow_core/packed.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/timed_ways.h"
-#include "tools/control/process/log_tail.h"
-#include "tools/control/process/write_file.h"
 
 namespace oneflow {
 namespace {
@@ -135,26 +132,14 @@ class GemmCase : public BenchCase {
   }
 
   absl::Status RunPyTorchGemms() {
-    const std::string script = std::filesystem::path(context_.pytorch_script).parent_path() / "pytorch_gemm.py";
-    if (!std::filesystem::exists(script))
-      return absl::NotFoundError(absl::StrCat("'", script, "', beside --pytorch-script: there is no such file"));
-    const std::string request = context_.dir + "/gemm.json", answer = context_.dir + "/gemm.answer.json",
-                      log = context_.dir + "/gemm.log";
     nlohmann::json asked = {{"threads", context_.cores}, {"seconds", kGemmSeconds}, {"repeats", kLeastRepeats}};
     for (const GemmRow& row : rows_) asked["products"].push_back(KeyOf(row));
-    OF_RETURN_IF_ERROR(WriteFile("file", request, asked.dump()));
-    OF_ASSIGN_OR_RETURN_AT(const int code, RunPython(context_.pytorch, {script, request, answer}, log, context_.stop),
-                           "PyTorch");
-    if (code == kNoPyTorch) {
+    OF_ASSIGN_OR_RETURN(const std::optional<nlohmann::json> answer, AskPyTorch(context_, "pytorch_gemm", asked));
+    if (!answer.has_value()) {
       pytorch_ = absl::StrCat("'", context_.pytorch, "' has no PyTorch");
       return absl::OkStatus();
     }
-    std::ifstream stream(answer);
-    const nlohmann::json told = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-    if (code != 0 || !told.is_object() || !told.contains("seconds")) {
-      return absl::InternalError(absl::StrCat("PyTorch: '", script, "' ended with code ", code, "; it wrote:\n",
-                                              LastLines(ReadTail(log, 4 << 10), 10)));
-    }
+    const nlohmann::json& told = *answer;
     pytorch_ = told.value("title", "PyTorch");
     const PyTorchGemms seconds = told["seconds"].get<PyTorchGemms>();
     for (GemmRow& row : rows_) {

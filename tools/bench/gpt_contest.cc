@@ -10,8 +10,7 @@ namespace oneflow {
 namespace {
 
 struct GptContest {
-  const char* name;
-  const char* config;
+  OwnGpt model;
   int warmup, steps;  // where the command line says nothing
   std::vector<TrainingLayout> layouts;
   std::vector<std::string> modes = {"eager", "compile"};  // of PyTorch
@@ -20,7 +19,7 @@ struct GptContest {
 absl::StatusOr<SourcedConfig> ConfigOf(const GptContest& gpt, bool bf16, const TrainingLayout& layout,
                                        const BenchContext& context) {
   OF_ASSIGN_OR_RETURN(SourcedConfig config,
-                      OwnConfig(gpt.config, absl::StrCat("(", gpt.name, ")"), layout.processes, context));
+                      OwnConfig(TextOf(gpt.model), absl::StrCat("(", gpt.model.name, ")"), layout.processes, context));
   pb::JobConfig& job = config.config;
   if (bf16) job.mutable_precision()->set_compute(pb::Precision::BF16);
   job.mutable_mesh()->set_pp(layout.pp);
@@ -34,9 +33,9 @@ absl::StatusOr<SourcedConfig> ConfigOf(const GptContest& gpt, bool bf16, const T
 
 std::string TitleOf(const GptContest& gpt, const pb::JobConfig& job, bool bf16) {
   const pb::Gpt& model = job.model().gpt();
-  return absl::StrCat(gpt.name, bf16 ? "-bf16" : "", ": GPT of ", model.layers(), " layers, width ", model.width(),
-                      ", ", model.heads(), " heads, context ", model.context(), ", batch ", job.train().batch_size(),
-                      ", products in ", bf16 ? "bf16" : "f32");
+  return absl::StrCat(gpt.model.name, bf16 ? "-bf16" : "", ": GPT of ", model.layers(), " layers, width ",
+                      model.width(), ", ", model.heads(), " heads, context ", model.context(), ", batch ",
+                      job.train().batch_size(), ", products in ", bf16 ? "bf16" : "f32");
 }
 
 std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const BenchContext& context) {
@@ -61,12 +60,11 @@ std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const Bench
   return MakeContestCase(context, make_model);
 }
 
-GptContest Gpt2() { return {"gpt2-124m", kGpt2Model, 2, 5, {}}; }
+GptContest Gpt2() { return {kGpt2Model, 2, 5, {}}; }
 // One layer is compiled, for all of them: 48 one by one would take minutes.
-GptContest Gpt2Large() { return {"gpt2-1.5b", kGpt2LargeModel, 2, 5, {}, {"eager", "compile-layers"}}; }
+GptContest Gpt2Large() { return {kGpt2LargeModel, 2, 5, {}, {"eager", "compile-layers"}}; }
 GptContest Quickstart() {
-  return {"quickstart",
-          kQuickstartModel,
+  return {kQuickstartModel,
           5,
           20,
           {{"dp2-tp2", "dp2 x tp2, 2 processes x 2", 1, 2, 2, 2, 1},

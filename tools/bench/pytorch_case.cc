@@ -116,6 +116,27 @@ absl::StatusOr<int> RunPython(const std::string& python, const std::vector<std::
   return exit.exit_code;
 }
 
+absl::StatusOr<std::optional<nlohmann::json>> AskPyTorch(const BenchContext& context, const std::string& stem,
+                                                         const nlohmann::json& request) {
+  const std::string script = std::filesystem::path(context.pytorch_script).parent_path() / (stem + ".py");
+  if (!std::filesystem::exists(script))
+    return absl::NotFoundError(absl::StrCat("'", script, "', beside --pytorch-script: there is no such file"));
+  const std::string asked = absl::StrCat(context.dir, "/", stem, ".json"),
+                    answer = absl::StrCat(context.dir, "/", stem, ".answer.json"),
+                    log = absl::StrCat(context.dir, "/", stem, ".log");
+  OF_RETURN_IF_ERROR(WriteFile("file", asked, request.dump()));
+  OF_ASSIGN_OR_RETURN_AT(const int code, RunPython(context.pytorch, {script, asked, answer}, log, context.stop),
+                         "PyTorch");
+  if (code == kNoPyTorch) return std::nullopt;
+  std::ifstream stream(answer);
+  nlohmann::json told = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (code != 0 || !told.is_object() || !told.contains("seconds")) {
+    return absl::InternalError(absl::StrCat("PyTorch: '", script, "' ended with code ", code, "; it wrote:\n",
+                                            LastLines(ReadTail(log, 4 << 10), 10)));
+  }
+  return told;
+}
+
 absl::StatusOr<PyTorchRound> ReadPyTorchAnswer(const std::string& answer, int code) {
   std::ifstream stream(answer);
   const nlohmann::json told = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/status.h"
 #include "proto/job.pb.h"
+#include "tools/bench/bench_case.h"
 #include "tools/bench/measurement.h"
 
 namespace oneflow {
@@ -40,6 +42,12 @@ inline constexpr int kCannot = 4;
 // is. Cancelled, soon, if `stop` becomes true; DeadlineExceeded after a quarter of an hour; Internal if it was killed.
 absl::StatusOr<int> RunPython(const std::string& python, const std::vector<std::string>& arguments,
                               const std::string& log, const std::atomic<bool>& stop, const std::string& cache = "");
+
+// Asks a program that lies beside --pytorch-script: `stem`.py of the request, in the context's folder. Its answer, an
+// object with "seconds"; nothing if the interpreter has no PyTorch. NotFound if there is no such program; errors of
+// RunPython; Internal with its last words if it fails.
+absl::StatusOr<std::optional<nlohmann::json>> AskPyTorch(const BenchContext& context, const std::string& stem,
+                                                         const nlohmann::json& request);
 
 // The GPT of a config, as the program wants to know it, and its batches of steps 0..steps-1 as bytes: per step [batch,
 // context] inputs, then as many labels. Errors of OpenSource and reading.

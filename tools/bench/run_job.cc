@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/substitute.h"
 #include "tools/control/cluster/run_to_end.h"
 
 namespace oneflow {
@@ -20,6 +21,20 @@ absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<b
   spec.set_profile(profile);
   OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(spec, stop));
   return RoundFromEvents(events, spec);
+}
+
+std::string TextOf(const OwnGpt& gpt) {
+  return absl::Substitute(R"(
+name: "$0"
+model { gpt { $1 } }
+data { text { path: "" } }
+train {
+  batch_size: $2
+  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
+  schedule { learning_rate: $3 }
+}
+)",
+                          gpt.name, gpt.model, gpt.batch, gpt.learning_rate);
 }
 
 absl::StatusOr<SourcedConfig> OwnConfig(const std::string& text, const std::string& name, int processes,

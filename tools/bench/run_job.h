@@ -19,42 +19,23 @@ void AddMeasuredPhases(int warmup, int steps, pb::JobSpec& spec);
 // Runs a job whose last two phases are measured to its end (tools/control/cluster/run_to_end.h): what they say.
 absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop);
 
-// The quickstart's model, without a mesh; a constant learning rate, so that the number of steps changes nothing.
-inline constexpr char kQuickstartModel[] = R"(
-name: "quickstart"
-model { gpt { layers: 4 width: 128 heads: 4 context: 128 } }
-data { text { path: "" } }
-train {
-  batch_size: 32
-  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
-  schedule { learning_rate: 1e-3 }
-}
-)";
-
-// GPT-2 124M, without a mesh. Bytes are tokens of its vocabulary too. 1,024 tokens of a step are what llm.c has on a
-// processor.
-inline constexpr char kGpt2Model[] = R"(
-name: "gpt2-124m"
-model { gpt { layers: 12 width: 768 heads: 12 context: 256 vocabulary: 50257 tied_embedding: true } }
-data { text { path: "" } }
-train {
-  batch_size: 4
-  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
-  schedule { learning_rate: 3e-4 }
-}
-)";
-
+// A GPT without a mesh; a constant learning rate, so that the number of steps changes nothing.
+struct OwnGpt {
+  const char* name;
+  const char* model;  // fields of Gpt
+  int batch;
+  const char* learning_rate;
+};
+inline constexpr OwnGpt kQuickstartModel = {"quickstart", "layers: 4 width: 128 heads: 4 context: 128", 32, "1e-3"};
+// GPT-2 124M. Bytes are tokens of its vocabulary too. 1,024 tokens of a step are what llm.c has on a processor.
+inline constexpr OwnGpt kGpt2Model = {
+    "gpt2-124m", "layers: 12 width: 768 heads: 12 context: 256 vocabulary: 50257 tied_embedding: true", 4, "3e-4"};
 // GPT-2 XL, of 1.56 billion parameters: for devices that multiply several hundred times as fast as a processor's core.
-inline constexpr char kGpt2LargeModel[] = R"(
-name: "gpt2-1.5b"
-model { gpt { layers: 48 width: 1600 heads: 25 context: 1024 vocabulary: 50257 tied_embedding: true } }
-data { text { path: "" } }
-train {
-  batch_size: 8
-  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
-  schedule { learning_rate: 1e-4 }
-}
-)";
+inline constexpr OwnGpt kGpt2LargeModel = {
+    "gpt2-1.5b", "layers: 48 width: 1600 heads: 25 context: 1024 vocabulary: 50257 tied_embedding: true", 8, "1e-4"};
+
+// Its config as text.
+std::string TextOf(const OwnGpt& gpt);
 
 // The config of a job that a case has of its own: `text`, trained on the sample text, with the context's cores for its
 // processes, its overrides and its steps. Errors of ParseConfig and ApplyOverride, in which the text is called `name`.

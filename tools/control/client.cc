@@ -43,8 +43,7 @@ class GrpcClient final : public Client {
     *request.mutable_spec() = spec;
     request.set_user(UserName());
     request.set_priority(priority);
-    pb::SubmitReply reply;
-    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Submit, request, reply));
+    OF_ASSIGN_OR_RETURN(const pb::SubmitReply reply, Ask(&pb::Scheduler::Stub::Submit, request));
     return reply.job();
   }
 
@@ -59,66 +58,50 @@ class GrpcClient final : public Client {
   }
 
   absl::Status Cancel(int64_t job, bool gently) override {
-    pb::CancelRequest request;
-    request.set_job(job);
+    auto request = About<pb::CancelRequest>(job);
     request.set_gently(gently);
-    pb::CancelReply reply;
-    return Call(&pb::Scheduler::Stub::Cancel, request, reply);
+    return Ask(&pb::Scheduler::Stub::Cancel, request).status();
   }
 
   absl::Status Save(int64_t job) override {
-    pb::SaveRequest request;
-    request.set_job(job);
-    pb::SaveReply reply;
-    return Call(&pb::Scheduler::Stub::Save, request, reply);
+    return Ask(&pb::Scheduler::Stub::Save, About<pb::SaveRequest>(job)).status();
   }
 
   absl::StatusOr<std::vector<pb::JobStatus>> List() override {
-    pb::ListReply reply;
-    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::List, pb::ListRequest(), reply));
+    OF_ASSIGN_OR_RETURN(const pb::ListReply reply, Ask(&pb::Scheduler::Stub::List, pb::ListRequest()));
     return std::vector<pb::JobStatus>(reply.jobs().begin(), reply.jobs().end());
   }
 
   absl::StatusOr<std::string> Diagnose(int64_t job) override {
-    pb::DiagnoseRequest request;
-    request.set_job(job);
-    pb::DiagnoseReply reply;
-    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Diagnose, request, reply));
+    OF_ASSIGN_OR_RETURN(const pb::DiagnoseReply reply,
+                        Ask(&pb::Scheduler::Stub::Diagnose, About<pb::DiagnoseRequest>(job)));
     return reply.text();
   }
 
   absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job, int process) override {
-    pb::LogsRequest request;
-    request.set_job(job);
+    auto request = About<pb::LogsRequest>(job);
     if (process >= 0) request.set_process(process);
-    pb::LogsReply reply;
-    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Logs, request, reply));
+    OF_ASSIGN_OR_RETURN(const pb::LogsReply reply, Ask(&pb::Scheduler::Stub::Logs, request));
     return std::vector<pb::WorkerLog>(reply.logs().begin(), reply.logs().end());
   }
 
   absl::StatusOr<pb::WorkerLog> LogFrom(int64_t job, int process, int64_t offset) override {
-    pb::LogsRequest request;
-    request.set_job(job);
+    auto request = About<pb::LogsRequest>(job);
     request.set_process(process);
     request.set_offset(offset);
-    pb::LogsReply reply;
-    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Logs, request, reply));
+    OF_ASSIGN_OR_RETURN(const pb::LogsReply reply, Ask(&pb::Scheduler::Stub::Logs, request));
     if (reply.logs_size() == 1) return reply.logs(0);
     return absl::InternalError(absl::StrCat(where_, ": asked for one log, and got ", reply.logs_size()));
   }
 
   absl::StatusOr<pb::DescribeReply> Describe(int64_t job, bool with_plan) override {
-    pb::DescribeRequest request;
-    request.set_job(job);
+    auto request = About<pb::DescribeRequest>(job);
     request.set_with_plan(with_plan);
-    pb::DescribeReply reply;
-    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Describe, request, reply));
-    return reply;
+    return Ask(&pb::Scheduler::Stub::Describe, request);
   }
 
   absl::StatusOr<std::vector<pb::Node>> Nodes() override {
-    pb::NodesReply reply;
-    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Nodes, pb::NodesRequest(), reply));
+    OF_ASSIGN_OR_RETURN(const pb::NodesReply reply, Ask(&pb::Scheduler::Stub::Nodes, pb::NodesRequest()));
     return std::vector<pb::Node>(reply.nodes().begin(), reply.nodes().end());
   }
 
@@ -126,25 +109,30 @@ class GrpcClient final : public Client {
     pb::DrainRequest request;
     request.set_node(node);
     request.set_undo(undo);
-    pb::DrainReply reply;
-    return Call(&pb::Scheduler::Stub::Drain, request, reply);
+    return Ask(&pb::Scheduler::Stub::Drain, request).status();
   }
 
   absl::Status Retry(int64_t job) override {
-    pb::RetryRequest request;
-    request.set_job(job);
-    pb::RetryReply reply;
-    return Call(&pb::Scheduler::Stub::Retry, request, reply);
+    return Ask(&pb::Scheduler::Stub::Retry, About<pb::RetryRequest>(job)).status();
   }
 
  private:
+  template <typename Request>
+  static Request About(int64_t job) {
+    Request request;
+    request.set_job(job);
+    return request;
+  }
+
   template <typename Request, typename Reply>
-  absl::Status Call(grpc::Status (pb::Scheduler::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                    const Request& request, Reply& reply) {
+  absl::StatusOr<Reply> Ask(grpc::Status (pb::Scheduler::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                            const Request& request) {
     grpc::ClientContext context;
     ShowToken(context);
     context.set_deadline(std::chrono::system_clock::now() + kCallLimit);
-    return Annotate(FromGrpc((stub_.get()->*method)(&context, request, &reply)), where_);
+    Reply reply;
+    OF_RETURN_IF_ERROR(Annotate(FromGrpc((stub_.get()->*method)(&context, request, &reply)), where_));
+    return reply;
   }
 
   void ShowToken(grpc::ClientContext& context) const {
