@@ -90,15 +90,7 @@ struct Heard {
   int64_t all = 0, in_time = 0;
 };
 Heard ReadHeard(const Workspace& work, const std::string& url) {
-  ChildOptions options;
-  options.executable = "/usr/bin/python3";
-  options.arguments = {"python3", "-c",
-                       "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode(), end='')", url};
-  options.log_path = work.Path("metrics");
-  std::filesystem::remove(options.log_path);
-  const auto child = ChildProcess::Start(options);
-  EXPECT_TRUE(child.ok() && (*child)->WaitForExit(absl::Seconds(30)));
-  const std::string metrics = ReadFile(options.log_path);
+  const std::string metrics = work.Fetch(url, "metrics");
   Heard heard;
   const auto number = [&metrics](const std::string& name) {
     const std::string line = absl::StrCat("\n", name, " ");

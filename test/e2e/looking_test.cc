@@ -74,14 +74,7 @@ class Cluster {
   // What the scheduler, or the daemon, tells Prometheus now.
   json Metrics(bool of_scheduler) const {
     const std::string url = Said(of_scheduler ? *scheduler_ : *daemon_, "metrics are at (http://[0-9.:]+/metrics)");
-    ChildOptions options;
-    options.executable = "/usr/bin/python3";
-    options.arguments = {"python3", "-c",
-                         "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode(), end='')", url};
-    options.log_path = work.Path("metrics");
-    std::filesystem::remove(options.log_path);
-    const auto child = ChildProcess::Start(options);
-    EXPECT_TRUE(child.ok() && (*child)->WaitForExit(absl::Seconds(30)));
+    work.Fetch(url, "metrics");
     return RunPython(work, "check_metrics.py", {}, work.Path("metrics"));
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -167,6 +168,18 @@ std::vector<nlohmann::json> Workspace::Metrics(const std::string& job, const std
 std::vector<double> Workspace::Losses(const std::string& job, const std::vector<std::string>& arguments,
                                       const std::vector<std::string>& within) const {
   return LossesOf(Metrics(job, arguments, within));
+}
+
+std::string Workspace::Fetch(const std::string& url, const std::string& name) const {
+  ChildOptions options;
+  options.executable = "/usr/bin/python3";
+  options.arguments = {"python3", "-c",
+                       "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode(), end='')", url};
+  options.log_path = Path(name);
+  std::filesystem::remove(options.log_path);
+  const auto child = ChildProcess::Start(options);
+  EXPECT_TRUE(child.ok() && (*child)->WaitForExit(absl::Seconds(30)));
+  return ReadFile(options.log_path);
 }
 
 std::vector<std::string> Workspace::Leftovers() const {

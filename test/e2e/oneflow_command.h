@@ -72,6 +72,9 @@ class Workspace {
   std::vector<double> Losses(const std::string& job, const std::vector<std::string>& arguments,
                              const std::vector<std::string>& within = {}) const;
 
+  // What a page at a URL says; it is left in Path(`name`).
+  std::string Fetch(const std::string& url, const std::string& name) const;
+
   // What commands have left in their TMPDIR.
   std::vector<std::string> Leftovers() const;
 

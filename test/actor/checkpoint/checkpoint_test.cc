@@ -248,15 +248,19 @@ TEST(CheckpointTest, AFolderThatNobodyFinishedIsNoCheckpoint) {
   EXPECT_FALSE(fs::exists(UnfinishedFolder(dir.File("c"), 20, 9)));
 }
 
+// The first of two processes that write `state`; how that ends goes to `told`.
+std::unique_ptr<CheckpointWriter> FirstOfTwo(const TempDir& dir, const SlicedState& state, absl::Status& told) {
+  return *CheckpointWriter::Create({.path = dir.File("c"),
+                                    .num_processes = 2,
+                                    .on_done = [&told](int64_t, const absl::Status& status) { told = status; }},
+                                   state.owned(0));
+}
+
 TEST(CheckpointTest, AProcessThatCouldNotWriteIsNotWaitedFor) {
   const TempDir dir;
   const SlicedState state(2, 1, 7);
   absl::Status told;
-  const auto first =
-      *CheckpointWriter::Create({.path = dir.File("c"),
-                                 .num_processes = 2,
-                                 .on_done = [&told](int64_t, const absl::Status& status) { told = status; }},
-                                state.owned(0));
+  const auto first = FirstOfTwo(dir, state, told);
   ASSERT_OK(first->Start(SlicedState::Head(20), state.Copy(0)));
   first->GiveUp(20, absl::ResourceExhaustedError("process 1: no space"));
   first->Wait();
@@ -277,11 +281,7 @@ TEST(CheckpointTest, AWriterThatEndsWaitsForNobody) {
   const SlicedState state(2, 1, 7);
   absl::Status told;
   {
-    const auto first =
-        *CheckpointWriter::Create({.path = dir.File("c"),
-                                   .num_processes = 2,
-                                   .on_done = [&told](int64_t, const absl::Status& status) { told = status; }},
-                                  state.owned(0));
+    const auto first = FirstOfTwo(dir, state, told);
     ASSERT_OK(first->Start(SlicedState::Head(20), state.Copy(0)));
   }
   EXPECT_THAT(told, StatusIs(absl::StatusCode::kCancelled, HasSubstr("before all processes had written")));

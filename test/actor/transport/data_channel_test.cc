@@ -12,11 +12,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "test/actor/test_plan.h"
+#include "test/actor/transport/every_second_run.h"
+#include "test/actor/transport/silent_network.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::Every2nd;
 using ::oneflow::testing::StatusIs;
 using ::oneflow::testing::TestPlan;
 using ::testing::AllOf;
@@ -89,14 +92,19 @@ class DataChannelTest : public ::testing::TestWithParam<bool> {
     ASSERT_OK(channels_[1]->Connect(0, channels_[0]->announcement()));
     for (int p = 0; p < 2; ++p) channels_[p]->Start(takers_[p]);
   }
-  // Every other run of `run` bytes of what `bytes` such runs take.
-  Shipment Every2nd(int64_t runs, int64_t run, const std::string& slots) {
-    pb::Shipment from;
-    pb::Parcel& parcel = *from.add_parcels();
-    parcel.set_dtype(pb::U8);
-    parcel.add_extent(runs), parcel.add_extent(run);
-    parcel.add_stride(2 * run), parcel.add_stride(1);
-    return Shipment(from, {}, slots.data());
+  // Sends a message, and a payload of 100 bytes for register 1 of process 1, which has room for it; then closes.
+  void SendAMessageAndAPayload() {
+    const Message message = Filled(1, 0);
+    channels_[0]->SendMessages(1, {&message, 1});
+    slots_.emplace_back(200, 'x');
+    takers_[1].MakeRoom(1, 100);
+    channels_[0]->SendShipment(1, Use::kFilled, Filled(1, 0), Every2nd(1, 100, slots_[0]), 0);
+    channels_[0].reset();  // sends first
+  }
+  void ExpectThatNothingArrived() {
+    takers_[1].Lost(1);
+    EXPECT_TRUE(takers_[1].Messages(0).empty());
+    EXPECT_TRUE(takers_[1].Arrived(0).empty());
   }
 
   Taker takers_[2];
@@ -167,28 +175,14 @@ TEST_P(DataChannelTest, APayloadThatDoesNotFitIsNonsense) {
 
 TEST_P(DataChannelTest, WhoWasNotIntroducedIsNotHeard) {
   Connect([](pb::PeerData& data) { data.set_stamp(data.stamp() + 1); });
-  const Message message = Filled(1, 0);
-  channels_[0]->SendMessages(1, {&message, 1});
-  slots_.emplace_back(200, 'x');
-  takers_[1].MakeRoom(1, 100);
-  channels_[0]->SendShipment(1, Use::kFilled, Filled(1, 0), Every2nd(1, 100, slots_[0]), 0);
-  channels_[0].reset();  // sends first
-  takers_[1].Lost(1);
-  EXPECT_TRUE(takers_[1].Messages(0).empty());
-  EXPECT_TRUE(takers_[1].Arrived(0).empty());
+  SendAMessageAndAPayload();
+  ExpectThatNothingArrived();
 }
 
 TEST_P(SealedDataChannelTest, WhatIsSealedWithAnotherKeyIsDropped) {
   Connect([](pb::PeerData& data) { data.set_key(std::string(32, 'k')); });
-  const Message message = Filled(1, 0);
-  channels_[0]->SendMessages(1, {&message, 1});
-  slots_.emplace_back(200, 'x');
-  takers_[1].MakeRoom(1, 100);
-  channels_[0]->SendShipment(1, Use::kFilled, Filled(1, 0), Every2nd(1, 100, slots_[0]), 0);
-  channels_[0].reset();  // sends first
-  takers_[1].Lost(1);
-  EXPECT_TRUE(takers_[1].Messages(0).empty());
-  EXPECT_TRUE(takers_[1].Arrived(0).empty());
+  SendAMessageAndAPayload();
+  ExpectThatNothingArrived();
   EXPECT_EQ(takers_[1].room(1), std::string(100, '\0')) << "nothing is written before it is known whose it is";
 }
 
@@ -203,24 +197,9 @@ TEST_P(SealedDataChannelTest, APeerThatSaysNoKeyIsRefusedWhereAllIsSealed) {
 }
 
 // Of a network, only where it is and whether it is secret.
-class Somewhere final : public PeerNetwork {
+class Somewhere final : public testing::SilentNetwork {
  public:
-  int process() const override { return 0; }
-  int num_processes() const override { return 2; }
-  bool is_secret() const override { return false; }
-  const std::string& address() const override { return address_; }
-  absl::Status Connect(const std::vector<std::string>&, absl::Duration) override { return absl::OkStatus(); }
-  void SetListener(Listener*) override {}
-  void Send(int, absl::Span<const Message>) override {}
-  void SendError(const absl::Status&) override {}
-  absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine) override { return std::vector{mine}; }
-  absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine) override { return std::vector{mine}; }
-  absl::Status Barrier() override { return absl::OkStatus(); }
-  absl::StatusOr<ClockReading> CompareClock(int) override { return ClockReading(); }
-  void Interrupt(const absl::Status&) override {}
-
- private:
-  const std::string address_ = "127.0.0.1:1";
+  Somewhere() : SilentNetwork(2, "127.0.0.1:1") {}
 };
 
 class Nobody final : public OtherHosts::Listener {

@@ -4,23 +4,15 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "test/actor/transport/every_second_run.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::Every2nd;
 using ::oneflow::testing::StatusIs;
 using ::testing::HasSubstr;
-
-// Bytes of a slot, every other run of so many.
-Shipment RunsOf(int64_t runs, int64_t run, const std::string& slot) {
-  pb::Shipment from;
-  pb::Parcel& parcel = *from.add_parcels();
-  parcel.set_dtype(pb::U8);
-  parcel.add_extent(runs), parcel.add_extent(run);
-  parcel.add_stride(2 * run), parcel.add_stride(1);
-  return Shipment(from, {}, slot.data());
-}
 
 TEST(OutgoingPayloadTest, IsItsPiecesOneBehindTheOther) {
   std::mt19937 random(3);
@@ -31,7 +23,7 @@ TEST(OutgoingPayloadTest, IsItsPiecesOneBehindTheOther) {
     for (int64_t r = 0; r < runs; ++r) expected += slot.substr(2 * r * run, run);
     for (const int64_t most : {1, 32, 33, 100, 5000}) {
       SCOPED_TRACE(absl::StrCat(runs, " runs of ", run, " in pieces of ", most));
-      const Shipment shipment = RunsOf(runs, run, slot);
+      const Shipment shipment = Every2nd(runs, run, slot);
       OutgoingPayload payload(shipment, 0);
       std::string got;
       for (bool is_last = false; !is_last;) {

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "oneflow_core/queues.h"
 #include "test/actor/test_plan.h"
+#include "test/actor/transport/silent_network.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -23,28 +24,14 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 // Records frames.
-class FakeNetwork final : public PeerNetwork {
+class FakeNetwork final : public testing::SilentNetwork {
  public:
-  int process() const override { return 0; }
-  int num_processes() const override { return 4; }
-  bool is_secret() const override { return false; }
-  const std::string& address() const override { return address_; }
-  absl::Status Connect(const std::vector<std::string>&, absl::Duration) override { return absl::OkStatus(); }
-  void SetListener(Listener*) override {}
+  FakeNetwork() : SilentNetwork(4, "fake:1") {}
   void Send(int process, absl::Span<const Message> messages) override {
     frames.emplace_back(process, std::vector<Message>(messages.begin(), messages.end()));
   }
-  void SendError(const absl::Status&) override {}
-  absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine) override { return std::vector{mine}; }
-  absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine) override { return std::vector{mine}; }
-  absl::Status Barrier() override { return absl::OkStatus(); }
-  absl::StatusOr<ClockReading> CompareClock(int) override { return ClockReading(); }
-  void Interrupt(const absl::Status&) override {}
 
   std::vector<std::pair<int, std::vector<Message>>> frames;
-
- private:
-  const std::string address_ = "fake:1";
 };
 
 // Records frames, and which slots are shipped.

@@ -1,15 +1,27 @@
 #include "tools/job/step_clock.h"
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace oneflow {
 namespace {
 
-TEST(StepClockTest, ASpanIsTheMeanOfItsSteps) {
+// What a clock says at the last of these ticks, {step, microseconds}; it says nothing before.
+std::optional<StepClock::Span> SpanAt(const std::vector<std::pair<int64_t, int64_t>>& ticks) {
   StepClock clock;
-  EXPECT_FALSE(clock.Tick(0, 0).has_value());
-  EXPECT_FALSE(clock.Tick(1, 60'000).has_value());
-  const auto span = clock.Tick(2, 120'000);
+  std::optional<StepClock::Span> span;
+  for (const auto& [step, at_us] : ticks) {
+    EXPECT_FALSE(span.has_value());
+    span = clock.Tick(step, at_us);
+  }
+  return span;
+}
+
+TEST(StepClockTest, ASpanIsTheMeanOfItsSteps) {
+  const auto span = SpanAt({{0, 0}, {1, 60'000}, {2, 120'000}});
   ASSERT_TRUE(span.has_value());
   EXPECT_EQ(span->last, 2);
   EXPECT_EQ(span->steps, 2);
@@ -17,19 +29,14 @@ TEST(StepClockTest, ASpanIsTheMeanOfItsSteps) {
 }
 
 TEST(StepClockTest, StepsThatAreNoLongerToldAreCounted) {
-  StepClock clock;
-  EXPECT_FALSE(clock.Tick(0, 0).has_value());
-  const auto span = clock.Tick(64, 640'000);
+  const auto span = SpanAt({{0, 0}, {64, 640'000}});
   ASSERT_TRUE(span.has_value());
   EXPECT_EQ(span->steps, 64);
   EXPECT_DOUBLE_EQ(span->seconds, 0.01);
 }
 
 TEST(StepClockTest, AnEarlierStepBeginsAnew) {
-  StepClock clock;
-  EXPECT_FALSE(clock.Tick(100, 0).has_value());
-  EXPECT_FALSE(clock.Tick(40, 5'000'000).has_value());
-  const auto span = clock.Tick(41, 5'200'000);
+  const auto span = SpanAt({{100, 0}, {40, 5'000'000}, {41, 5'200'000}});
   ASSERT_TRUE(span.has_value());
   EXPECT_DOUBLE_EQ(span->seconds, 0.2);
 }

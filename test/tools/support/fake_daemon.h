@@ -52,6 +52,15 @@ class FakeDaemon {
     *message.mutable_report()->mutable_message() = said;
     Write(message);
   }
+  // Reads until the job's worker is to be started, and says its hello.
+  void StartWorker(int64_t job) {
+    EXPECT_EQ(Read().start().job(), job);
+    pb::FromWorker hello;
+    hello.mutable_hello()->set_pid(100);
+    hello.mutable_hello()->set_peer_address("a:0");
+    Say(job, hello);
+    EXPECT_TRUE(Read().to_worker().message().has_start());
+  }
   void Hang() {
     if (stream_ == nullptr) return;
     context_.TryCancel();

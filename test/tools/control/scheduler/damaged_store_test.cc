@@ -119,12 +119,7 @@ class DamagedStoreTest : public ::testing::Test {
   void RunOn(FakeDaemon& daemon) {
     const int job = ++last_job_;
     Submit(job);
-    EXPECT_EQ(daemon.Read().start().job(), job);
-    pb::FromWorker hello;
-    hello.mutable_hello()->set_pid(100);
-    hello.mutable_hello()->set_peer_address("a:0");
-    daemon.Say(job, hello);
-    EXPECT_TRUE(daemon.Read().to_worker().message().has_start());
+    daemon.StartWorker(job);
   }
 
   // Damages one row of the store; the jobs that it is of.

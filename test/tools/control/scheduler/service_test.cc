@@ -52,12 +52,7 @@ class SchedulerServerTest : public ::testing::Test {
   // Reads until the job's worker is to be started, and says its hello.
   static void StartWorker(FakeDaemon& daemon, int64_t job) {
     EXPECT_TRUE(daemon.Read().has_welcome());
-    EXPECT_EQ(daemon.Read().start().job(), job);
-    pb::FromWorker hello;
-    hello.mutable_hello()->set_pid(100);
-    hello.mutable_hello()->set_peer_address("a:0");
-    daemon.Say(job, hello);
-    EXPECT_TRUE(daemon.Read().to_worker().message().has_start());
+    daemon.StartWorker(job);
   }
 
   // Runs the job to its end; its worker fetches so many losses.

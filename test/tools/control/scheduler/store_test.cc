@@ -93,6 +93,18 @@ class StoreTest : public ::testing::Test {
     return number;
   }
 
+  // A store as version 1 made it, with these rows.
+  void MakeVersion1(const std::string& sql) const {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+    const std::string all = absl::StrCat(
+        "CREATE TABLE jobs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL, status BLOB NOT NULL,"
+        " next_sequence INTEGER NOT NULL DEFAULT 0);",
+        sql, "PRAGMA user_version=1");
+    ASSERT_EQ(sqlite3_exec(db, all.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+    sqlite3_close(db);
+  }
+
   std::unique_ptr<TempDir> dir_;
   std::string path_;
 };
@@ -242,22 +254,13 @@ TEST_F(StoreTest, ALongCurveIsThinnedButNotWhatSomeoneWants) {
 // --- Versions, other schedulers, files ---
 
 TEST_F(StoreTest, AStoreOfVersion1IsCarriedOver) {
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
   // As version 1 wrote it: job 1 queued, with name 'old', plan '012' and hash 'abc'; job 2 finished at 7 us, the same.
-  ASSERT_EQ(sqlite3_exec(db,
-                         "CREATE TABLE jobs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL, status BLOB NOT NULL,"
-                         " next_sequence INTEGER NOT NULL DEFAULT 0);"
-                         "CREATE TABLE events (job INTEGER NOT NULL, sequence INTEGER NOT NULL, event BLOB NOT NULL,"
-                         " PRIMARY KEY (job, sequence)) WITHOUT ROWID;"
-                         "INSERT INTO jobs VALUES (1, x'0a036f6c641203303132' || x'1a03616263', x'0801', 1);"
-                         "INSERT INTO jobs VALUES (2, x'0a036f6c641203303132' || x'1a03616263', x'080218033007', 2);"
-                         "INSERT INTO events VALUES (1, 0, x'1a00'), (2, 0, x'1a00'), (2, 1, x'08011a020803');"
-                         "PRAGMA user_version=1",
-                         nullptr, nullptr, nullptr),
-            SQLITE_OK)
-      << sqlite3_errmsg(db);
-  sqlite3_close(db);
+  MakeVersion1(
+      "CREATE TABLE events (job INTEGER NOT NULL, sequence INTEGER NOT NULL, event BLOB NOT NULL,"
+      " PRIMARY KEY (job, sequence)) WITHOUT ROWID;"
+      "INSERT INTO jobs VALUES (1, x'0a036f6c641203303132' || x'1a03616263', x'0801', 1);"
+      "INSERT INTO jobs VALUES (2, x'0a036f6c641203303132' || x'1a03616263', x'080218033007', 2);"
+      "INSERT INTO events VALUES (1, 0, x'1a00'), (2, 0, x'1a00'), (2, 1, x'08011a020803');");
   {
     ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
     ASSERT_OK_AND_ASSIGN(const std::vector<StoredJob> jobs, store->LoadJobs());
@@ -279,15 +282,7 @@ TEST_F(StoreTest, AStoreOfVersion1IsCarriedOver) {
 }
 
 TEST_F(StoreTest, AStoreOfVersion1ThatCannotBeReadStaysAsItWas) {
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db,
-                         "CREATE TABLE jobs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL, status BLOB NOT NULL,"
-                         " next_sequence INTEGER NOT NULL DEFAULT 0);"
-                         "INSERT INTO jobs VALUES (5, x'ff', x'', 0); PRAGMA user_version=1",
-                         nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_close(db);
+  MakeVersion1("INSERT INTO jobs VALUES (5, x'ff', x'', 0);");
   EXPECT_THAT(Store::Open(path_).status(),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("jobs.db': job 5 of version 1 cannot be read")));
   EXPECT_EQ(Ask("PRAGMA user_version"), 1);
