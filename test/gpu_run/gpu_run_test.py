@@ -17,9 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/dev"))
 sys.dont_write_bytecode = True
 
-from gpu import jobs  # noqa: E402
+from gpu import jobs, ncu  # noqa: E402
 from gpu.runner import Context, Done, Fail, Runner, Skip, Step  # noqa: E402
-from gpu.steps import Steps, kernels_of  # noqa: E402
+from gpu.steps import Steps  # noqa: E402
 
 BUILD = None  # a folder, if one is named
 
@@ -192,7 +192,7 @@ class StepsTest(InAFolder):
             '"sm__throughput.avg.pct_of_peak_sustained_elapsed"\n"","","ns","%","%"\n'
             '"0","a<f>(int, int)","1,000","50","10"\n"1","b","500","90","20"\n"2","a<f>(int, int)","3000","70","30"\n'
         )
-        kernels = kernels_of(text)
+        kernels = ncu.kernels_of(text)
         self.assertEqual(
             [(k["name"], k["calls"], k["ns"]) for k in kernels], [("a<f>(int, int)", 2, 4000.0), ("b", 1, 500.0)]
         )

@@ -22,13 +22,15 @@ const char kPage[] = R"page(<!DOCTYPE html>
 </header>
 <main>
   <section id="list">
-    <table><thead><tr><th></th><th>job</th><th>name</th><th>state</th><th>size</th></tr></thead><tbody id="jobs"></tbody></table>
+    <table><thead><tr><th></th><th>job</th><th>name</th><th>state</th><th>size</th></tr></thead>
+      <tbody id="jobs"></tbody></table>
     <button id="older" hidden>older jobs</button>
   </section>
   <section id="job"><p class="soft">no job yet</p></section>
   <section id="nodes" hidden></section>
 </main>
 <div id="tip" hidden></div>
+<script src="job.js"></script>
 <script src="page.js"></script>
 </body>
 </html>
@@ -37,13 +39,16 @@ const char kPage[] = R"page(<!DOCTYPE html>
 const char kPageStyle[] = R"page(:root {
   --ink: #1d2733; --soft: #5b6875; --line: #d8dee5; --back: #f4f6f9; --card: #fff; --accent: #2166c4; --bad: #c2362b;
   --good: #1f8a4c; --wait: #a06a00;
-  --c0: #2166c4; --c1: #d1495b; --c2: #1f8a4c; --c3: #8e5bc0; --c4: #c27a00; --c5: #0e8a93; --c6: #b04a8f; --c7: #6b7280;
+  --c0: #2166c4; --c1: #d1495b; --c2: #1f8a4c; --c3: #8e5bc0; --c4: #c27a00; --c5: #0e8a93; --c6: #b04a8f;
+  --c7: #6b7280;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --ink: #e3e8ee; --soft: #94a1af; --line: #2c3642; --back: #12171d; --card: #1a2129; --accent: #6ba6f5; --bad: #f0796e;
+    --ink: #e3e8ee; --soft: #94a1af; --line: #2c3642; --back: #12171d; --card: #1a2129; --accent: #6ba6f5;
+    --bad: #f0796e;
     --good: #5cc98a; --wait: #e0ab4a;
-    --c0: #6ba6f5; --c1: #f0808e; --c2: #5cc98a; --c3: #bb94ea; --c4: #eab04f; --c5: #4fc4cd; --c6: #e58cc7; --c7: #a3adb8;
+    --c0: #6ba6f5; --c1: #f0808e; --c2: #5cc98a; --c3: #bb94ea; --c4: #eab04f; --c5: #4fc4cd; --c6: #e58cc7;
+    --c7: #a3adb8;
   }
 }
 * { box-sizing: border-box; }
@@ -62,7 +67,8 @@ button { font: inherit; color: inherit; padding: 3px 11px; border: 1px solid var
          background: var(--card); cursor: pointer; }
 button.on { background: var(--accent); border-color: var(--accent); color: var(--card); }
 nav { display: flex; gap: 6px; flex-wrap: wrap; }
-main { display: grid; grid-template-columns: minmax(320px, 430px) minmax(0, 1fr); gap: 14px; padding: 14px 16px; align-items: start; }
+main { display: grid; grid-template-columns: minmax(320px, 430px) minmax(0, 1fr); gap: 14px; padding: 14px 16px;
+  align-items: start; }
 main.wide { grid-template-columns: minmax(0, 1fr); }
 #list, .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; }
 #list { overflow-x: auto; }
@@ -93,18 +99,22 @@ svg text { fill: var(--soft); font-size: 11px; }
 .dot { stroke-width: 1.5; fill: var(--card); }
 .band { opacity: .16; stroke: none; }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 14px; font-size: 12px; color: var(--soft); margin-top: 4px; }
-.swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 5px; vertical-align: -1px; }
+.swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 5px;
+  vertical-align: -1px; }
 .k0 { --k: var(--c0); } .k1 { --k: var(--c1); } .k2 { --k: var(--c2); } .k3 { --k: var(--c3); }
 .k4 { --k: var(--c4); } .k5 { --k: var(--c5); } .k6 { --k: var(--c6); } .k7 { --k: var(--c7); }
 .swatch { background: var(--k); } .curve, .dot { stroke: var(--k); } .band, .bar { fill: var(--k); }
-pre { margin: 0; font: 12px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; overflow: auto; max-height: 70vh; white-space: pre; }
+pre { margin: 0; font: 12px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; overflow: auto; max-height: 70vh;
+  white-space: pre; }
 pre.wrap { white-space: pre-wrap; overflow-wrap: anywhere; }
 canvas { display: block; width: 100%; touch-action: pan-y; }
-#tip { position: fixed; z-index: 3; pointer-events: none; background: var(--card); border: 1px solid var(--line); border-radius: 6px;
+#tip { position: fixed; z-index: 3; pointer-events: none; background: var(--card); border: 1px solid var(--line);
+  border-radius: 6px;
        padding: 5px 9px; font-size: 12px; white-space: pre; box-shadow: 0 3px 12px rgb(0 0 0 / .25); max-width: 90vw; }
 a { color: var(--accent); }
 .scroll { overflow-x: auto; }
-@media (max-width: 900px) { main { grid-template-columns: minmax(0, 1fr); padding: 10px; } #list { max-height: 40vh; overflow: auto; } }
+@media (max-width: 900px) { main { grid-template-columns: minmax(0, 1fr); padding: 10px; }
+  #list { max-height: 40vh; overflow: auto; } }
 )page";
 
 }  // namespace oneflow

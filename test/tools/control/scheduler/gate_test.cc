@@ -124,7 +124,7 @@ TEST_F(GateTest, ThePageIsForReaders) {
   std::string url = scheduler_->page_url();
   url.pop_back();
   httplib::Client browser(url);
-  for (const char* path : {"/", "/page.js", "/api/jobs", "/api/live", "/nothing"}) {
+  for (const char* path : {"/", "/page.js", "/job.js", "/api/jobs", "/api/live", "/nothing"}) {
     const httplib::Result refused = browser.Get(path);
     ASSERT_TRUE(refused);
     EXPECT_EQ(refused->status, 401) << path;
