@@ -160,140 +160,141 @@ TEST(CollectiveCheckTest, KernelsOfOrderedActorsAreNoCalls) {
   EXPECT_OK(CheckCollectives(set, plan));
 }
 
+const struct {
+  const char* error;
+  std::function<pb::Program()> plan;
+} kMisfits[] = {
+    {"'all-gather' among 2 ranks of 2 elements to 3", [] { return TwoRanks("all-gather", 2, 3); }},
+    {"collective 'gossip' is unknown", [] { return TwoRanks("gossip", 2, 2); }},
+    {"communicator 0, call 0: rank 0 has 'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements), rank 1 has "
+     "'other'",
+     [] {
+       pb::Program set = TwoRanks("all-reduce", 3, 3);
+       CallOf(set, 1)->set_node("other");
+       return set;
+     }},
+    {"reduction 1",
+     [] {
+       pb::Program set = TwoRanks("all-reduce", 3, 3);
+       CallOf(set, 1)->set_reduce(pb::MAX);
+       return set;
+     }},
+    {"communicator 0: rank 0 makes 1 calls per step, rank 1 makes 0",
+     [] {
+       pb::Program set = TwoRanks("all-reduce", 3, 3);
+       set.mutable_plans(0)->mutable_actors(4)->clear_instructions();
+       set.mutable_plans(0)->mutable_orders()->RemoveLast();
+       return set;
+     }},
+    {"actor 4 'call': it acts 1 times per step, with collectives, and is ordered 0 times",
+     [] {
+       pb::Program set = TwoRanks("all-reduce", 3, 3);
+       set.mutable_plans(0)->mutable_orders()->RemoveLast();
+       return set;
+     }},
+    {"rank 0 sends 2 elements to rank 1, which expects 3",
+     [] {
+       pb::Program set = Exchange();
+       CallOf(set, 0)->mutable_transfers(0)->set_send_count(2);
+       return set;
+     }},
+    {"a call by counts has 2 inputs, not 3",
+     [] {
+       pb::Program set = ExchangeByCounts();
+       CallOf(set, 1)->mutable_inputs()->RemoveLast();
+       return set;
+     }},
+    {"its counts are of dtype 0",
+     [] {
+       pb::Program set = ExchangeByCounts();
+       CallOf(set, 1)->mutable_inputs(2)->set_dtype(pb::F32);
+       return set;
+     }},
+    {"transfer 0: rows start: 0 extent: 1 rows: 2 row_elements: 1 are not 3 elements whose counts are",
+     [] {
+       pb::Program set = ExchangeByCounts();
+       CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_rows(2);
+       return set;
+     }},
+    {"transfer 0: rows start: 1 extent: 1",
+     [] {
+       pb::Program set = ExchangeByCounts();
+       CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_start(0, 1);
+       return set;
+     }},
+    {"rank 0 sends [0+1] rows 0+3 of 1 elements to rank 1, which expects [0+1] rows 2+3 of 1 elements",
+     [] {
+       pb::Program set = ExchangeByCounts();
+       CallOf(set, 1)->mutable_transfers(0)->mutable_receive_rows()->set_first_row(2);
+       return set;
+     }},
+    {"reduction 0, 0 elements, by counts), rank 1 has",
+     [] {
+       pb::Program set = ExchangeByCounts();
+       CallOf(set, 1)->set_by_counts(false);
+       CallOf(set, 1)->mutable_inputs()->DeleteSubrange(1, 2);
+       return set;
+     }},
+    {"only an exchange goes by counts",
+     [] {
+       pb::Program set = TwoRanks("all-reduce", 3, 3);
+       CallOf(set, 0)->set_by_counts(true);
+       return set;
+     }},
+    {"transfer 0: sends 3 elements at 2 of 4",
+     [] {
+       pb::Program set = Exchange();
+       CallOf(set, 0)->mutable_transfers(0)->set_send_offset(2);
+       return set;
+     }},
+    {"rank 0 has 'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements, launched with 1 before it), rank 1 has "
+     "'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements)",
+     [] {
+       pb::Program set = TwoCalls();
+       for (const int call : {0, 1}) CallOf(set, 1, call)->set_group(0);
+       return set;
+     }},
+    {"'n/boxing': group 1 of calls overwrites its own operands or results",
+     [] {
+       pb::Program set = TwoCalls();
+       for (const int rank : {0, 1}) *CallOf(set, rank, 1)->mutable_outputs() = CallOf(set, rank, 0)->outputs();
+       return set;
+     }},
+    {"'n/boxing': group 1 of calls reads its own results",
+     [] {
+       pb::Program set = TwoCalls();
+       for (const int rank : {0, 1}) *CallOf(set, rank, 1)->mutable_inputs() = CallOf(set, rank, 0)->outputs();
+       return set;
+     }},
+    {"group 1 of calls is interrupted",
+     [] {
+       pb::Program set = TwoCalls();
+       for (const int rank : {0, 1}) {
+         auto& calls = *set.mutable_plans(0)->mutable_actors(3 * rank + 1)->mutable_instructions();
+         *calls.Add() = calls[1];
+         calls[1].set_group(0);
+       }
+       return set;
+     }},
+    {"group 1 of calls has an instruction that is no call",
+     [] {
+       pb::Program set = TwoCalls();
+       set.mutable_plans(0)->mutable_actors(1)->mutable_instructions(0)->set_kind(pb::Instruction::COPY);
+       return set;
+     }},
+    {"transfer 0: peer 0 is itself",
+     [] {
+       pb::Program set = Exchange();
+       CallOf(set, 0)->mutable_transfers(0)->set_peer(0);
+       return set;
+     }},
+};
+
 TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
   EXPECT_OK(CheckProgram(Exchange(), 1));
   EXPECT_OK(CheckProgram(TwoCalls(), 1));
   EXPECT_OK(CheckProgram(ExchangeByCounts(), 1));
-  const struct {
-    const char* error;
-    std::function<pb::Program()> plan;
-  } cases[] = {
-      {"'all-gather' among 2 ranks of 2 elements to 3", [] { return TwoRanks("all-gather", 2, 3); }},
-      {"collective 'gossip' is unknown", [] { return TwoRanks("gossip", 2, 2); }},
-      {"communicator 0, call 0: rank 0 has 'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements), rank 1 has "
-       "'other'",
-       [] {
-         pb::Program set = TwoRanks("all-reduce", 3, 3);
-         CallOf(set, 1)->set_node("other");
-         return set;
-       }},
-      {"reduction 1",
-       [] {
-         pb::Program set = TwoRanks("all-reduce", 3, 3);
-         CallOf(set, 1)->set_reduce(pb::MAX);
-         return set;
-       }},
-      {"communicator 0: rank 0 makes 1 calls per step, rank 1 makes 0",
-       [] {
-         pb::Program set = TwoRanks("all-reduce", 3, 3);
-         set.mutable_plans(0)->mutable_actors(4)->clear_instructions();
-         set.mutable_plans(0)->mutable_orders()->RemoveLast();
-         return set;
-       }},
-      {"actor 4 'call': it acts 1 times per step, with collectives, and is ordered 0 times",
-       [] {
-         pb::Program set = TwoRanks("all-reduce", 3, 3);
-         set.mutable_plans(0)->mutable_orders()->RemoveLast();
-         return set;
-       }},
-      {"rank 0 sends 2 elements to rank 1, which expects 3",
-       [] {
-         pb::Program set = Exchange();
-         CallOf(set, 0)->mutable_transfers(0)->set_send_count(2);
-         return set;
-       }},
-      {"a call by counts has 2 inputs, not 3",
-       [] {
-         pb::Program set = ExchangeByCounts();
-         CallOf(set, 1)->mutable_inputs()->RemoveLast();
-         return set;
-       }},
-      {"its counts are of dtype 0",
-       [] {
-         pb::Program set = ExchangeByCounts();
-         CallOf(set, 1)->mutable_inputs(2)->set_dtype(pb::F32);
-         return set;
-       }},
-      {"transfer 0: rows start: 0 extent: 1 rows: 2 row_elements: 1 are not 3 elements whose counts are",
-       [] {
-         pb::Program set = ExchangeByCounts();
-         CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_rows(2);
-         return set;
-       }},
-      {"transfer 0: rows start: 1 extent: 1",
-       [] {
-         pb::Program set = ExchangeByCounts();
-         CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_start(0, 1);
-         return set;
-       }},
-      {"rank 0 sends [0+1] rows 0+3 of 1 elements to rank 1, which expects [0+1] rows 2+3 of 1 elements",
-       [] {
-         pb::Program set = ExchangeByCounts();
-         CallOf(set, 1)->mutable_transfers(0)->mutable_receive_rows()->set_first_row(2);
-         return set;
-       }},
-      {"reduction 0, 0 elements, by counts), rank 1 has",
-       [] {
-         pb::Program set = ExchangeByCounts();
-         CallOf(set, 1)->set_by_counts(false);
-         CallOf(set, 1)->mutable_inputs()->DeleteSubrange(1, 2);
-         return set;
-       }},
-      {"only an exchange goes by counts",
-       [] {
-         pb::Program set = TwoRanks("all-reduce", 3, 3);
-         CallOf(set, 0)->set_by_counts(true);
-         return set;
-       }},
-      {"transfer 0: sends 3 elements at 2 of 4",
-       [] {
-         pb::Program set = Exchange();
-         CallOf(set, 0)->mutable_transfers(0)->set_send_offset(2);
-         return set;
-       }},
-      {"rank 0 has 'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements, launched with 1 before it), rank 1 has "
-       "'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements)",
-       [] {
-         pb::Program set = TwoCalls();
-         for (const int call : {0, 1}) CallOf(set, 1, call)->set_group(0);
-         return set;
-       }},
-      {"'n/boxing': group 1 of calls overwrites its own operands or results",
-       [] {
-         pb::Program set = TwoCalls();
-         for (const int rank : {0, 1}) *CallOf(set, rank, 1)->mutable_outputs() = CallOf(set, rank, 0)->outputs();
-         return set;
-       }},
-      {"'n/boxing': group 1 of calls reads its own results",
-       [] {
-         pb::Program set = TwoCalls();
-         for (const int rank : {0, 1}) *CallOf(set, rank, 1)->mutable_inputs() = CallOf(set, rank, 0)->outputs();
-         return set;
-       }},
-      {"group 1 of calls is interrupted",
-       [] {
-         pb::Program set = TwoCalls();
-         for (const int rank : {0, 1}) {
-           auto& calls = *set.mutable_plans(0)->mutable_actors(3 * rank + 1)->mutable_instructions();
-           *calls.Add() = calls[1];
-           calls[1].set_group(0);
-         }
-         return set;
-       }},
-      {"group 1 of calls has an instruction that is no call",
-       [] {
-         pb::Program set = TwoCalls();
-         set.mutable_plans(0)->mutable_actors(1)->mutable_instructions(0)->set_kind(pb::Instruction::COPY);
-         return set;
-       }},
-      {"transfer 0: peer 0 is itself",
-       [] {
-         pb::Program set = Exchange();
-         CallOf(set, 0)->mutable_transfers(0)->set_peer(0);
-         return set;
-       }},
-  };
-  for (const auto& c : cases) {
+  for (const auto& c : kMisfits) {
     EXPECT_THAT(CheckProgram(c.plan(), 1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
   }
 }

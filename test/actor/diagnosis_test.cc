@@ -103,7 +103,8 @@ TEST(DiagnosisTest, OfSeveralConsumersTheOneThatHoldsASlotIsBlamed) {
       filled { register: 7 slots: 0 } } })";
   const std::string quick = R"(
     queues { rank: 1 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 9 actors { actor: 2 name: 'b'
-      waits { kind: DATA register: 7 name: 'x' slot: 1 peers { actor: 1 name: 'a' rank: 0 } } held { register: 7 } } })";
+      waits { kind: DATA register: 7 name: 'x' slot: 1 peers { actor: 1 name: 'a' rank: 0 } }
+      held { register: 7 } } })";
   const std::string slow = R"(
     queues { rank: 2 device: 'cpu:0' queues: 0 plan: 'p' still_seconds: 9
       running { actor: 3 name: 'c' seconds: 8 } })";

@@ -242,63 +242,68 @@ TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version")));
 }
 
+namespace refused {
+
+const auto axis = [](pb::Instruction* instruction, int64_t value) {
+  pb::Attribute* attribute = instruction->add_attributes();
+  attribute->set_name("axis");
+  attribute->set_i(value);
+};
+const struct {
+  const char* op;
+  const char* error;
+  std::vector<int> inputs, outputs;
+  std::function<void(pb::Instruction*)> change;
+} kCases[] = {
+    {"softmin", "no op 'softmin'", {0}, {0}, [](auto*) {}},
+    {"add", "takes 2 inputs (a, b) but is given 1", {0}, {0}, [](auto*) {}},
+    {"add", "takes 2 inputs (a, b) but is given 3", {0, 0, 0}, {0}, [](auto*) {}},
+    {"relu", "it has 2 outputs but the op gives 1", {0}, {0, 0}, [](auto*) {}},
+    {"relu",
+     "output 0 is f32[3] but the op gives f32[4]",
+     {0},
+     {0},
+     [](pb::Instruction* x) {
+       x->mutable_outputs(0)->set_dims(0, 3);
+       x->mutable_outputs(0)->set_logical_dims(0, 3);
+     }},
+    {"relu",
+     "its shards: output 0 is f32[4] but the op gives f32[3]",
+     {0},
+     {0},
+     [](pb::Instruction* x) { x->mutable_inputs(0)->set_dims(0, 3); }},
+    {"relu",
+     "x is i32[4] but must be floating",
+     {0},
+     {0},
+     [](pb::Instruction* x) {
+       x->mutable_inputs(0)->set_dtype(pb::I32);
+       x->mutable_outputs(0)->set_dtype(pb::I32);
+     }},
+    {"relu",
+     "output 0 is i32[4] but the op gives f32[4]",
+     {0},
+     {0},
+     [](pb::Instruction* x) { x->mutable_outputs(0)->set_dtype(pb::I32); }},
+    {"concat", "attribute 'axis' is 1 but must be in [0, 0]", {0}, {0}, [](pb::Instruction* x) { axis(x, 1); }},
+    {"concat", "attribute 'axis' is -1 but must be in [0, 0]", {0}, {0}, [](pb::Instruction* x) { axis(x, -1); }},
+    {"concat", "attribute 'axis' is missing", {0}, {0}, [](auto*) {}},
+    {"reshape",
+     "x is f32[4] and has 4 elements, shape [2,3] has 6",
+     {0},
+     {0},
+     [](pb::Instruction* x) {
+       pb::Ints& sizes = *x->mutable_attributes(0)->mutable_ints();
+       sizes.set_values(0, 2);
+       sizes.add_values(3);
+     }},
+};
+
+}  // namespace refused
+
 // Of register r, vectors of four.
 TEST(EngineTest, RefusesAtLoadWhatAnOpDoesNotTake) {
-  const auto axis = [](pb::Instruction* instruction, int64_t value) {
-    pb::Attribute* attribute = instruction->add_attributes();
-    attribute->set_name("axis");
-    attribute->set_i(value);
-  };
-  const struct {
-    const char* op;
-    const char* error;
-    std::vector<int> inputs, outputs;
-    std::function<void(pb::Instruction*)> change;
-  } cases[] = {
-      {"softmin", "no op 'softmin'", {0}, {0}, [](auto*) {}},
-      {"add", "takes 2 inputs (a, b) but is given 1", {0}, {0}, [](auto*) {}},
-      {"add", "takes 2 inputs (a, b) but is given 3", {0, 0, 0}, {0}, [](auto*) {}},
-      {"relu", "it has 2 outputs but the op gives 1", {0}, {0, 0}, [](auto*) {}},
-      {"relu",
-       "output 0 is f32[3] but the op gives f32[4]",
-       {0},
-       {0},
-       [](pb::Instruction* x) {
-         x->mutable_outputs(0)->set_dims(0, 3);
-         x->mutable_outputs(0)->set_logical_dims(0, 3);
-       }},
-      {"relu",
-       "its shards: output 0 is f32[4] but the op gives f32[3]",
-       {0},
-       {0},
-       [](pb::Instruction* x) { x->mutable_inputs(0)->set_dims(0, 3); }},
-      {"relu",
-       "x is i32[4] but must be floating",
-       {0},
-       {0},
-       [](pb::Instruction* x) {
-         x->mutable_inputs(0)->set_dtype(pb::I32);
-         x->mutable_outputs(0)->set_dtype(pb::I32);
-       }},
-      {"relu",
-       "output 0 is i32[4] but the op gives f32[4]",
-       {0},
-       {0},
-       [](pb::Instruction* x) { x->mutable_outputs(0)->set_dtype(pb::I32); }},
-      {"concat", "attribute 'axis' is 1 but must be in [0, 0]", {0}, {0}, [&](pb::Instruction* x) { axis(x, 1); }},
-      {"concat", "attribute 'axis' is -1 but must be in [0, 0]", {0}, {0}, [&](pb::Instruction* x) { axis(x, -1); }},
-      {"concat", "attribute 'axis' is missing", {0}, {0}, [](auto*) {}},
-      {"reshape",
-       "x is f32[4] and has 4 elements, shape [2,3] has 6",
-       {0},
-       {0},
-       [](pb::Instruction* x) {
-         pb::Ints& sizes = *x->mutable_attributes(0)->mutable_ints();
-         sizes.set_values(0, 2);
-         sizes.add_values(3);
-       }},
-  };
-  for (const auto& c : cases) {
+  for (const auto& c : refused::kCases) {
     TestPlan plan({0});
     const int a = plan.Actor(0, "a");
     plan.Register("r", {a}, {}, 1);

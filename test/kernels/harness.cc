@@ -176,6 +176,28 @@ const char* RunInAct(DeviceContext& device, const KernelCall& call, const Kernel
   return work->Launch();
 }
 
+// All but workspace and state. `operands`: inputs, then outputs.
+KernelArgs ArgsOf(DeviceContext& device, const KernelCall& call, std::span<const TensorArg> operands) {
+  KernelArgs args;
+  args.in = operands.subspan(0, call.inputs.size());
+  args.out = operands.subspan(call.inputs.size());
+  args.attrs = &call.attrs;
+  args.stream = device.stream();
+  args.threads = device.threads();
+  args.step = call.context.step;
+  args.micro_batch = call.context.micro_batch;
+  args.act = device.act_numbers();
+  return args;
+}
+
+absl::Status RunAndWait(DeviceContext& device, const KernelCall& call, const Kernel& kernel, const KernelArgs& args) {
+  if (const char* error = RunInAct(device, call, kernel, args)) return absl::InternalError(error);
+  int event = 0;
+  if (const char* error = device.RecordEvent(&event)) return absl::InternalError(error);
+  if (const char* error = device.WaitEvent(event)) return absl::InternalError(error);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& call) {
@@ -206,16 +228,7 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
     add(call.outputs[i], call.output_parts, i, shared ? args[call.output_in_input].data : nullptr);
   }
 
-  KernelArgs kernel_args;
-  const std::span<const TensorArg> all(args);
-  kernel_args.in = all.subspan(0, call.inputs.size());
-  kernel_args.out = all.subspan(call.inputs.size());
-  kernel_args.attrs = &call.attrs;
-  kernel_args.stream = device.stream();
-  kernel_args.threads = device.threads();
-  kernel_args.step = call.context.step;
-  kernel_args.micro_batch = call.context.micro_batch;
-  kernel_args.act = device.act_numbers();
+  KernelArgs kernel_args = ArgsOf(device, call, args);
   const size_t workspace_bytes = kernel->workspace_bytes == nullptr ? 0 : kernel->workspace_bytes(kernel_args);
   Buffer workspace(device, workspace_bytes);
   kernel_args.workspace = workspace.data();
@@ -229,10 +242,7 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
     if (!buffer.ok()) return absl::ResourceExhaustedError("no device memory");
   }
 
-  if (const char* error = RunInAct(device, call, *kernel, kernel_args)) return absl::InternalError(error);
-  int event = 0;
-  if (const char* error = device.RecordEvent(&event)) return absl::InternalError(error);
-  if (const char* error = device.WaitEvent(event)) return absl::InternalError(error);
+  OF_RETURN_IF_ERROR(RunAndWait(device, call, *kernel, kernel_args));
 
   KernelResult result;
   OF_RETURN_IF_ERROR(workspace.Read("scratch area").status());

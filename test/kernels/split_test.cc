@@ -77,104 +77,120 @@ void CheckSplit(DeviceContext& device, const SplitCase& c) {
   }
 }
 
+// Random elements, rows of embeddings, and classes.
+std::vector<SplitCase> DrawnAndLabelled(Random& r) {
+  const AttrMap dropout = {{"rate", 0.3}, {"seed", int64_t{4}}, {"key", int64_t{5}}};
+  return {{"dropout", dropout, {r.Uniform({7, 6, 5})}, {0}, {0}, {3, 2, 2}, {9, 2}},
+          {"dropout", dropout, {r.Uniform({4, 7, 5})}, {1}, {1}, {3, 2, 2}, {9, 2}},
+          {"dropout", dropout, {r.Uniform({4, 6, 70})}, {2}, {2}, {3, 2, 2}, {9, 2}},
+          {"dropout", dropout, {r.Uniform({7})}, {0}, {0}, {7, 0}},
+          {"embedding", {}, {r.Uniform({7, 6}), r.Integers({4, 5}, 7)}, {0, kWhole}, {kPartial}, {3, 2, 2}},
+          {"embedding", {}, {r.Uniform({5, 7}), r.Integers({4, 5}, 5)}, {1, kWhole}, {2}, {3, 2, 2}},
+          {"embedding", {}, {r.Uniform({5, 6}), r.Integers({7, 5}, 5)}, {kWhole, 0}, {0}, {3, 2, 2}},
+          {"embedding_grad",
+           {{"rows", int64_t{7}}},
+           {r.Uniform({4, 5, 6}), r.Integers({4, 5}, 7)},
+           {kWhole, kWhole},
+           {0},
+           {3, 2, 2}},
+          {"embedding_grad",
+           {{"rows", int64_t{5}}},
+           {r.Uniform({4, 5, 7}), r.Integers({4, 5}, 5)},
+           {2, kWhole},
+           {1},
+           {3, 2, 2}},
+          {"embedding_grad",
+           {{"rows", int64_t{5}}},
+           {r.Uniform({7, 5, 6}), r.Integers({7, 5}, 5)},
+           {0, 0},
+           {kPartial},
+           {3, 2, 2}},
+          {"softmax_cross_entropy_grad",
+           {},
+           {r.Uniform({11}), r.Uniform({11, 7}), r.Integers({11}, 7), r.Uniform({11}, 1, 3)},
+           {kWhole, 1, kWhole, kWhole},
+           {1},
+           {3, 2, 2}},
+          {"matmul_cross_entropy_grad",
+           {{"dx_transpose_b", true}},
+           {r.Uniform({7, 4}), r.Uniform({4, 9}), r.Integers({7}, 9), r.Uniform({7})},
+           {0, kWhole, 0, 0},
+           {0, 0, kPartial},
+           {3, 0, 4}}};
+}
+
+// Elements by index, and softmax in parts.
+std::vector<SplitCase> Indexed(Random& r) {
+  const AttrMap rows = {{"axis", int64_t{1}}, {"size", int64_t{7}}};
+  return {{"gather", rows, {r.Uniform({3, 7, 2}), r.Integers({4, 5}, 7)}, {1, kWhole}, {kPartial}, {3, 0, 4}},
+          {"gather", rows, {r.Uniform({3, 5, 2}), r.Integers({7, 4}, 5)}, {kWhole, 0}, {1}, {3, 2, 2}},
+          {"scatter_add", rows, {r.Uniform({3, 9, 2}), r.Integers({9}, 7)}, {kWhole, kWhole}, {1}, {3, 0, 4}},
+          {"scatter_add", rows, {r.Uniform({3, 7, 2}), r.Integers({7}, 7)}, {1, 0}, {kPartial}, {3, 2, 2}},
+          {"take_along", {}, {r.Uniform({6, 7}), r.Integers({6, 4}, 7)}, {1, kWhole}, {kPartial}, {3, 0, 4}},
+          {"take_along", {}, {r.Uniform({6, 5}), r.Integers({6, 7}, 5)}, {kWhole, 1}, {1}, {3, 2, 2}},
+          {"put_along",
+           {{"columns", int64_t{7}}},
+           {r.Uniform({6, 9}), r.Integers({6, 9}, 7)},
+           {kWhole, kWhole},
+           {1},
+           {3, 0, 4}},
+          {"put_along",
+           {{"columns", int64_t{5}}},
+           {r.Uniform({6, 7}), r.Integers({6, 7}, 5)},
+           {1, 1},
+           {kPartial},
+           {3, 2, 2}},
+          {"softmax_sums",
+           {},
+           {r.Uniform({11, 7}), r.Integers({11}, 7), r.Uniform({11}, 1, 2)},
+           {1, kWhole, kWhole},
+           {kPartial, kPartial},
+           {3, 0, 4}}};
+}
+
+// Results that are divided by logical counts.
+std::vector<SplitCase> Reduced(Random& r) {
+  return {{"reduce_mean", {{"axes", Ints{0, 1}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 2, 2}},
+          {"reduce_mean", {{"axes", Ints{1}}}, {r.Uniform({7, 6})}, {0}, {0}, {3, 2, 2}},
+          {"reduce_sum", {{"axes", Ints{0}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 0, 4}},
+          {"channel_mean", {}, {r.Uniform({7, 6, 5})}, {0}, {kPartial}, {3, 0, 4}},
+          {"channel_variance", {}, {r.Uniform({7, 6, 5}), r.Uniform({6})}, {0, kWhole}, {kPartial}, {3, 0, 4}},
+          {"channel_variance", {}, {r.Uniform({7, 6}), r.Uniform({6})}, {1, 0}, {0}, {3, 2, 1}},
+          {"batch_norm_dx",
+           {{"epsilon", 1e-3}},
+           {r.Uniform({7, 6, 5}), r.Uniform({7, 6, 5}), r.Uniform({6}), r.Uniform({6}), r.Uniform({6}, 0.5, 2),
+            r.Uniform({6}), r.Uniform({6})},
+           {0, 0, kWhole, kWhole, kWhole, kWhole, kWhole},
+           {0},
+           {3, 0, 4}}};
+}
+
+// Whole heads.
+std::vector<SplitCase> OfAttention(Random& r) {
+  const AttrMap attention = {{"heads", int64_t{5}}, {"causal", true}};
+  std::vector<RefTensor> qkv = {r.Uniform({2, 9, 20}), r.Uniform({2, 9, 20}), r.Uniform({2, 9, 20})};
+  for (RefTensor& x : qkv) x = Rounded(x);
+  const std::vector<RefTensor> out = *Reference("attention", attention, qkv);
+  return {{"attention", attention, {qkv[0], qkv[1], qkv[2]}, {2, 2, 2}, {2, 1}, {2, 2, 1}},
+          {"attention", attention, {qkv[0], qkv[1], qkv[2]}, {0, 0, 0}, {0, 0}, {1, 1}},
+          {"attention_grad",
+           attention,
+           {r.Uniform({2, 9, 20}), qkv[0], qkv[1], qkv[2], out[0], out[1]},
+           {2, 2, 2, 2, 2, 1},
+           {2, 2, 2},
+           {2, 0, 3}}};
+}
+
 TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
   Random r(kSplitSeed);
   const auto device = MakeCpuDevice(1);
   device->BindThread();
-  const AttrMap dropout = {{"rate", 0.3}, {"seed", int64_t{4}}, {"key", int64_t{5}}};
-  const AttrMap attention = {{"heads", int64_t{5}}, {"causal", true}};
-  const AttrMap rows = {{"axis", int64_t{1}}, {"size", int64_t{7}}};
-  std::vector<RefTensor> qkv = {r.Uniform({2, 9, 20}), r.Uniform({2, 9, 20}), r.Uniform({2, 9, 20})};
-  for (RefTensor& x : qkv) x = Rounded(x);
-  const std::vector<RefTensor> out = *Reference("attention", attention, qkv);
-  const std::vector<SplitCase> cases = {
-      {"dropout", dropout, {r.Uniform({7, 6, 5})}, {0}, {0}, {3, 2, 2}, {9, 2}},
-      {"dropout", dropout, {r.Uniform({4, 7, 5})}, {1}, {1}, {3, 2, 2}, {9, 2}},
-      {"dropout", dropout, {r.Uniform({4, 6, 70})}, {2}, {2}, {3, 2, 2}, {9, 2}},
-      {"dropout", dropout, {r.Uniform({7})}, {0}, {0}, {7, 0}},
-      {"embedding", {}, {r.Uniform({7, 6}), r.Integers({4, 5}, 7)}, {0, kWhole}, {kPartial}, {3, 2, 2}},
-      {"embedding", {}, {r.Uniform({5, 7}), r.Integers({4, 5}, 5)}, {1, kWhole}, {2}, {3, 2, 2}},
-      {"embedding", {}, {r.Uniform({5, 6}), r.Integers({7, 5}, 5)}, {kWhole, 0}, {0}, {3, 2, 2}},
-      {"embedding_grad",
-       {{"rows", int64_t{7}}},
-       {r.Uniform({4, 5, 6}), r.Integers({4, 5}, 7)},
-       {kWhole, kWhole},
-       {0},
-       {3, 2, 2}},
-      {"embedding_grad",
-       {{"rows", int64_t{5}}},
-       {r.Uniform({4, 5, 7}), r.Integers({4, 5}, 5)},
-       {2, kWhole},
-       {1},
-       {3, 2, 2}},
-      {"embedding_grad",
-       {{"rows", int64_t{5}}},
-       {r.Uniform({7, 5, 6}), r.Integers({7, 5}, 5)},
-       {0, 0},
-       {kPartial},
-       {3, 2, 2}},
-      {"softmax_cross_entropy_grad",
-       {},
-       {r.Uniform({11}), r.Uniform({11, 7}), r.Integers({11}, 7), r.Uniform({11}, 1, 3)},
-       {kWhole, 1, kWhole, kWhole},
-       {1},
-       {3, 2, 2}},
-      {"matmul_cross_entropy_grad",
-       {{"dx_transpose_b", true}},
-       {r.Uniform({7, 4}), r.Uniform({4, 9}), r.Integers({7}, 9), r.Uniform({7})},
-       {0, kWhole, 0, 0},
-       {0, 0, kPartial},
-       {3, 0, 4}},
-      {"gather", rows, {r.Uniform({3, 7, 2}), r.Integers({4, 5}, 7)}, {1, kWhole}, {kPartial}, {3, 0, 4}},
-      {"gather", rows, {r.Uniform({3, 5, 2}), r.Integers({7, 4}, 5)}, {kWhole, 0}, {1}, {3, 2, 2}},
-      {"scatter_add", rows, {r.Uniform({3, 9, 2}), r.Integers({9}, 7)}, {kWhole, kWhole}, {1}, {3, 0, 4}},
-      {"scatter_add", rows, {r.Uniform({3, 7, 2}), r.Integers({7}, 7)}, {1, 0}, {kPartial}, {3, 2, 2}},
-      {"take_along", {}, {r.Uniform({6, 7}), r.Integers({6, 4}, 7)}, {1, kWhole}, {kPartial}, {3, 0, 4}},
-      {"take_along", {}, {r.Uniform({6, 5}), r.Integers({6, 7}, 5)}, {kWhole, 1}, {1}, {3, 2, 2}},
-      {"put_along",
-       {{"columns", int64_t{7}}},
-       {r.Uniform({6, 9}), r.Integers({6, 9}, 7)},
-       {kWhole, kWhole},
-       {1},
-       {3, 0, 4}},
-      {"put_along",
-       {{"columns", int64_t{5}}},
-       {r.Uniform({6, 7}), r.Integers({6, 7}, 5)},
-       {1, 1},
-       {kPartial},
-       {3, 2, 2}},
-      {"softmax_sums",
-       {},
-       {r.Uniform({11, 7}), r.Integers({11}, 7), r.Uniform({11}, 1, 2)},
-       {1, kWhole, kWhole},
-       {kPartial, kPartial},
-       {3, 0, 4}},
-      {"reduce_mean", {{"axes", Ints{0, 1}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 2, 2}},
-      {"reduce_mean", {{"axes", Ints{1}}}, {r.Uniform({7, 6})}, {0}, {0}, {3, 2, 2}},
-      {"reduce_sum", {{"axes", Ints{0}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 0, 4}},
-      {"channel_mean", {}, {r.Uniform({7, 6, 5})}, {0}, {kPartial}, {3, 0, 4}},
-      {"channel_variance", {}, {r.Uniform({7, 6, 5}), r.Uniform({6})}, {0, kWhole}, {kPartial}, {3, 0, 4}},
-      {"channel_variance", {}, {r.Uniform({7, 6}), r.Uniform({6})}, {1, 0}, {0}, {3, 2, 1}},
-      {"batch_norm_dx",
-       {{"epsilon", 1e-3}},
-       {r.Uniform({7, 6, 5}), r.Uniform({7, 6, 5}), r.Uniform({6}), r.Uniform({6}), r.Uniform({6}, 0.5, 2),
-        r.Uniform({6}), r.Uniform({6})},
-       {0, 0, kWhole, kWhole, kWhole, kWhole, kWhole},
-       {0},
-       {3, 0, 4}},
-      {"attention", attention, {qkv[0], qkv[1], qkv[2]}, {2, 2, 2}, {2, 1}, {2, 2, 1}},
-      {"attention", attention, {qkv[0], qkv[1], qkv[2]}, {0, 0, 0}, {0, 0}, {1, 1}},
-      {"attention_grad",
-       attention,
-       {r.Uniform({2, 9, 20}), qkv[0], qkv[1], qkv[2], out[0], out[1]},
-       {2, 2, 2, 2, 2, 1},
-       {2, 2, 2},
-       {2, 0, 3}},
-  };
-  for (const SplitCase& c : cases) {
-    SCOPED_TRACE(absl::StrCat(c.op, " split along ", c.input_splits[0], ", seed ", kSplitSeed));
-    CheckSplit(*device, c);
-    if (HasFatalFailure()) return;
+  for (const auto cases : {DrawnAndLabelled, Indexed, Reduced, OfAttention}) {
+    for (const SplitCase& c : cases(r)) {
+      SCOPED_TRACE(absl::StrCat(c.op, " split along ", c.input_splits[0], ", seed ", kSplitSeed));
+      CheckSplit(*device, c);
+      if (HasFatalFailure()) return;
+    }
   }
 }
 
