@@ -2,8 +2,9 @@
 
     python3 test/e2e/browser.py CHROMIUM URL PICTURE.png WIDTHxHEIGHT light|dark CONDITION EXPRESSION [COLOUR...]
 
-Waits until the JavaScript CONDITION holds, writes a picture of the page, and prints one line of JSON: the value of EXPRESSION, what
-went wrong in the page's program, and how many points of the picture have each COLOUR ("#2166c4"), but for what the eye does not see.
+Waits until the JavaScript CONDITION holds, writes a picture of the page, and prints one line of JSON: the value of
+EXPRESSION, what went wrong in the page's program, and how many points of the picture have each COLOUR ("#2166c4"), but
+for what the eye does not see.
 """
 import base64
 import json
@@ -30,8 +31,9 @@ class Browser:
             os.dup2(to_browser, 3)
             os.dup2(from_browser, 4)
 
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
-                 "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe",
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+                 "--no-first-run", "--disable-extensions", "--disable-background-networking",
+                 "--disable-component-update", "--remote-debugging-pipe",
                  f"--user-data-dir={folder}", f"--window-size={width},{height}"]
         # Descriptors 3 and 4 may be ours until the child has them.
         os.set_inheritable(to_browser, True)
@@ -70,7 +72,8 @@ class Browser:
 
     def note(self, event):
         if event.get("method") == "Runtime.exceptionThrown":
-            self.trouble.append(event["params"]["exceptionDetails"].get("exception", {}).get("description", "an exception"))
+            exception = event["params"]["exceptionDetails"].get("exception", {})
+            self.trouble.append(exception.get("description", "an exception"))
         if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
             self.trouble.append(event["params"]["entry"]["text"])
 
@@ -92,7 +95,8 @@ def pixels(png):
         if kind == b"IDAT":
             data += png[at + 8:at + 8 + size]
         at += size + 12
-    width, height, channels = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big"), {2: 3, 6: 4}[header[9]]
+    width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big")
+    channels = {2: 3, 6: 4}[header[9]]
     raw, above, rows, stride = zlib.decompress(data), bytearray(width * channels), [], width * channels
     for y in range(height):
         begin = y * (stride + 1)
@@ -130,12 +134,15 @@ def main(chromium, url, picture, size, scheme, condition, expression, *colours):
             session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
             for domain in ("Runtime", "Log", "Page"):
                 browser.call(domain + ".enable", session)
-            browser.call("Emulation.setDeviceMetricsOverride", session, width=width, height=height, deviceScaleFactor=1, mobile=False)
-            browser.call("Emulation.setEmulatedMedia", session, features=[{"name": "prefers-color-scheme", "value": scheme}])
+            browser.call("Emulation.setDeviceMetricsOverride", session, width=width, height=height, deviceScaleFactor=1,
+                         mobile=False)
+            browser.call("Emulation.setEmulatedMedia", session,
+                         features=[{"name": "prefers-color-scheme", "value": scheme}])
             browser.call("Page.navigate", session, url=url)
             while not evaluate(browser, session, f"document.readyState == 'complete' && Boolean({condition})"):
                 if time.monotonic() > browser.deadline:
-                    raise TimeoutError(f"never held: {condition}; the page: {evaluate(browser, session, 'document.body.innerText')}")
+                    raise TimeoutError(f"never held: {condition}; the page: "
+                                       f"{evaluate(browser, session, 'document.body.innerText')}")
                 time.sleep(0.1)
             png = base64.b64decode(browser.call("Page.captureScreenshot", session, format="png")["data"])
             with open(picture, "wb") as out:

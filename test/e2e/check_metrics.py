@@ -29,7 +29,8 @@ for family in text_string_to_metric_families(sys.stdin.read()):
     if family.type == "histogram" and not name.endswith(UNITS):
         wrong.append(f"{name} has no unit")
     for sample in family.samples:
-        key = sample.name + ("{" + ",".join(f'{k}="{v}"' for k, v in sorted(sample.labels.items())) + "}" if sample.labels else "")
+        key = sample.name + ("{" + ",".join(f'{k}="{v}"' for k, v in sorted(sample.labels.items())) + "}"
+                             if sample.labels else "")
         if key in values:
             wrong.append(f"{key} comes twice")
         values[key] = sample.value

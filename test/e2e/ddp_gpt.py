@@ -1,4 +1,5 @@
-"""A rank of two of DistributedDataParallel over gloo, for links_test.cc: the GPT that it trains, one thread, on made tokens.
+"""A rank of two of DistributedDataParallel over gloo, for links_test.cc: the GPT that it trains, one thread, on made
+tokens.
 
     python ddp_gpt.py RANK ADDRESS ANSWER        rank 0 writes the median seconds of a step there
 

@@ -17,7 +17,8 @@ run.Reload()
 scalars = {tag: [[event.step, event.value] for event in run.Scalars(tag)] for tag in run.Tags()["scalars"]}
 TOTALS = ("min", "max", "num", "sum", "sum_squares")
 histograms = {
-    tag: [[event.step, {name: getattr(event.histogram_value, name) for name in TOTALS}] for event in run.Histograms(tag)]
+    tag: [[event.step, {name: getattr(event.histogram_value, name) for name in TOTALS}]
+          for event in run.Histograms(tag)]
     for tag in run.Tags()["histograms"]
 }
 # As its server reads them, for which everything is a tensor of some plugin.

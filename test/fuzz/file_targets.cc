@@ -113,8 +113,8 @@ void RunManifest(absl::string_view input) {
 }  // namespace
 
 void AddFileTargets(std::vector<FuzzTarget>& targets) {
-  const std::string json =
-      R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
+  const std::string json = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+                           R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
   const std::string data(22, 'x');
   targets.push_back({.name = "safetensors", .seeds = {WithLength(json, data)}, .run = RunSafetensors});
   targets.push_back({.name = "safetensors_header", .seeds = {json}, .run = [data](absl::string_view input) {

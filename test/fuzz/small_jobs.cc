@@ -14,13 +14,15 @@ namespace oneflow::testing {
 namespace {
 
 constexpr const char* kConfigs[] = {
-    R"(model { gpt { layers: 1 width: 16 heads: 2 context: 8 dropout: 0.1 } } mesh { dp: 2 tp: 2 } cluster { processes: 2 }
+    R"(model { gpt { layers: 1 width: 16 heads: 2 context: 8 dropout: 0.1 } }
+       mesh { dp: 2 tp: 2 } cluster { processes: 2 }
        train { steps: 4 batch_size: 4 optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
                schedule { learning_rate: 1e-3 kind: 'cosine' warmup_steps: 2 } }
        evaluate { every: 2 } generate { tokens: 4 prompt: 'a' })",
     R"(model { gpt { layers: 2 width: 16 heads: 2 context: 8 } } mesh { pp: 2 } cluster { processes: 2 }
        pipeline { schedule: 'gpipe' } precision { compute: BF16 } recompute { what: 'layers' }
-       train { steps: 4 batch_size: 8 micro_batches: 4 optimizer { sgd { momentum: 0.9 } } schedule { learning_rate: 1e-3 } })",
+       train { steps: 4 batch_size: 8 micro_batches: 4 optimizer { sgd { momentum: 0.9 } }
+               schedule { learning_rate: 1e-3 } })",
     R"(model { margin_classifier { widths: [8] embedding: 8 } } mesh { tp: 2 } cluster { processes: 2 }
        data { prototypes { classes: 16 samples: 64 } }
        train { steps: 2 batch_size: 4 optimizer { sgd {} } schedule { learning_rate: 1e-2 } })",

@@ -1,11 +1,11 @@
 // The SBP law (sbp_law.h).
 #include "test/laws/sbp_law.h"
-#include "test/sbp/rules/calls.h"
 
 #include <algorithm>
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "test/sbp/rules/calls.h"
 
 namespace oneflow::testing {
 namespace {

@@ -22,15 +22,17 @@ from mutations import COMMAND, JOBS, MUTATIONS as RUNTIME
 MUTATIONS = RUNTIME + PLANS
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-# A test that works takes seconds; one that waits for ever is ended: when it and its children have hardly used a processor for some
-# seconds (devices in software look around a hundred times a second while they wait), or after so long.
+# A test that works takes seconds; one that waits for ever is ended: when it and its children have hardly used a
+# processor for some seconds (devices in software look around a hundred times a second while they wait), or after so
+# long.
 LIMIT_SECONDS = 60
 QUIET_SECONDS = 4
 QUIET_SHARE = 0.05  # of a core
 
 # What compiles the sources below a folder: a part of the commands' outputs. The first that matches.
 LIBRARIES = [
-    ("kernels/cuda/*.cu", r"software_cuda_kernels\.dir/.*\.cu\.o$|software_cuda_kernels\.dir/.*groups/kernels/cuda/.*\.o$"),
+    ("kernels/cuda/*.cu",
+     r"software_cuda_kernels\.dir/.*\.cu\.o$|software_cuda_kernels\.dir/.*groups/kernels/cuda/.*\.o$"),
     ("kernels/cuda/*.cc", r"software_cuda_kernels\.dir/.*/kernels/cuda/[a-z_0-9]*\.cc\.o$"),
     ("actor/collective/nccl_*", r"software_cuda_collectives\.dir/.*\.o$"),
     ("actor/**", r"CMakeFiles/actor\.dir/.*\.o$"),
@@ -141,7 +143,8 @@ class Builder:
         tests = program
         if mutation.program in (JOBS, COMMAND):
             environment["SOFTWARE_CUDA_UNWATCHED"] = "1"
-            environment["ONEFLOW_COMMAND"] = str(program if mutation.program == COMMAND else self.build / "test" / COMMAND)
+            environment["ONEFLOW_COMMAND"] = str(program if mutation.program == COMMAND
+                                                 else self.build / "test" / COMMAND)
             tests = program if mutation.program == JOBS else self.build / "test" / JOBS
         with open(program.with_suffix(".log"), "w+") as log:
             ran = subprocess.Popen([tests, "--gtest_filter=" + mutation.tests], stdout=log, stderr=subprocess.STDOUT,
@@ -192,7 +195,8 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for number, (problem, took) in zip(numbers, pool.map(lambda i: see(builder, i), numbers)):
             mutation = MUTATIONS[number]
-            print(f"{'MISSED' if problem else 'seen  '}  {took}  {mutation.name} ({mutation.file}){': ' + problem if problem else ''}", flush=True)
+            print(f"{'MISSED' if problem else 'seen  '}  {took}  {mutation.name} "
+                  f"({mutation.file}){': ' + problem if problem else ''}", flush=True)
             missed += problem is not None
     print(f"{len(numbers) - missed} of {len(numbers)} mutations are seen")
     sys.exit(missed > 0 or not numbers)

@@ -1,8 +1,10 @@
-"""What every op is in PyTorch: OPS, a table from op to function, and NO_COUNTERPART, the ops that have none, with the reason.
+"""What every op is in PyTorch: OPS, a table from op to function, and NO_COUNTERPART, the ops that have none, with the
+reason.
 
-A function takes the attributes of a node and its operands, and returns the results followed by the operands that the op overwrites.
-Operands that are f32 in a job are f64 here. It is written as somebody would who knows PyTorch and not our kernels: gradients are left
-to autograd, and an op that is a gradient itself is autograd of what it is the gradient of, or PyTorch's own backward function.
+A function takes the attributes of a node and its operands, and returns the results followed by the operands that the op
+overwrites. Operands that are f32 in a job are f64 here. It is written as somebody would who knows PyTorch and not our
+kernels: gradients are left to autograd, and an op that is a gradient itself is autograd of what it is the gradient of,
+or PyTorch's own backward function.
 """
 import torch
 import torch.nn.functional as F
@@ -59,7 +61,8 @@ def heaviside(a, x, y):
 
 
 def pad(a, x):
-    widths = [w for pair in zip(reversed(a["before"]), reversed(a["after"])) for w in pair]  # PyTorch begins with the last dimension
+    # PyTorch begins with the last dimension.
+    widths = [w for pair in zip(reversed(a["before"]), reversed(a["after"])) for w in pair]
     return F.pad(x, widths, value=a["value"])
 
 
@@ -132,8 +135,10 @@ def batch_norm(a, x, gamma, beta, mean, var):
     if a.get("training"):
         return F.batch_norm(x, None, None, gamma, beta, training=True, eps=a["epsilon"])
     # F.batch_norm has no gradients of given statistics.
-    y = (x - per_channel(mean, x)) / torch.sqrt(per_channel(var, x) + a["epsilon"]) * per_channel(gamma, x) + per_channel(beta, x)
-    torch.testing.assert_close(y, F.batch_norm(x, mean.detach(), var.detach(), gamma, beta, training=False, eps=a["epsilon"]))
+    normal = (x - per_channel(mean, x)) / torch.sqrt(per_channel(var, x) + a["epsilon"])
+    y = normal * per_channel(gamma, x) + per_channel(beta, x)
+    torch.testing.assert_close(y, F.batch_norm(x, mean.detach(), var.detach(), gamma, beta, training=False,
+                                               eps=a["epsilon"]))
     return y
 
 
@@ -210,7 +215,8 @@ def stepped(optimizer, w, g, state):
 
 def adamw_update(a, w, m, v, g, lr, scale, step):
     state = {"step": step.float(), "exp_avg": m.clone(), "exp_avg_sq": v.clone()}
-    settings = {"lr": lr.item(), "betas": (a["beta1"], a["beta2"]), "eps": a["epsilon"], "weight_decay": a["weight_decay"]}
+    settings = {"lr": lr.item(), "betas": (a["beta1"], a["beta2"]), "eps": a["epsilon"],
+                "weight_decay": a["weight_decay"]}
     w = stepped(lambda p: torch.optim.AdamW(p, **settings), w, g * scale, state)
     return w, state["exp_avg"], state["exp_avg_sq"]
 
@@ -285,7 +291,8 @@ OPS = {
     "conv2d_dgrad": lambda a, dy, k: torch.nn.grad.conv2d_input(
         (dy.shape[0], k.shape[1], a["height"], a["width"]), k, dy, stride=a["stride"], padding=a["padding"]),
     "conv2d_wgrad": lambda a, x, dy: torch.nn.grad.conv2d_weight(
-        x, (dy.shape[1], x.shape[1], a["kernel_height"], a["kernel_width"]), dy, stride=a["stride"], padding=a["padding"]),
+        x, (dy.shape[1], x.shape[1], a["kernel_height"], a["kernel_width"]), dy, stride=a["stride"],
+        padding=a["padding"]),
     "max_pool2d": lambda a, x: F.max_pool2d(x, a["kernel"], a["stride"], return_indices=True),
     "max_pool2d_grad": max_pool2d_grad,
     "attention": attention,
@@ -335,5 +342,6 @@ NO_COUNTERPART = {
     "lr_schedule": "is a job's own function of the step; whole trainings compare it",
     "rms_norm_grad": "the rstd of its case is not that of its x; the gradient of rms_norm compares it",
     "batch_norm_sums": "the gradients of both kinds of batch_norm compare it",
-    "batch_norm_dx": "the sums of its case are not those of its dy; the gradient of a batch_norm in training compares it",
+    "batch_norm_dx": "the sums of its case are not those of its dy; the gradient of a batch_norm in training compares "
+                     "it",
 }

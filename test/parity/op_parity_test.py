@@ -2,13 +2,14 @@
 
     python3 test/parity/op_parity_test.py PATH_TO_OP_DUMP PATH_TO_PYTHON_PACKAGES [cuda]
 
-op_dump writes what our kernels compute for the cases of the laws, and for cases with ties, where an op may choose among slopes.
-op_functions.py says what each op is in PyTorch, which computes in f64 what is f32 in a job; what is narrower is only
-moved and rounded here, which both do alike.
+op_dump writes what our kernels compute for the cases of the laws, and for cases with ties, where an op may choose among
+slopes. op_functions.py says what each op is in PyTorch, which computes in f64 what is f32 in a job; what is narrower is
+only moved and rounded here, which both do alike.
 
-Elements are compared one by one. An error may be a few roundings of the element itself, and what the rounding of the operands can do to
-it: PyTorch computes each case again on operands that are moved in their last bit, and the spread of an element says how much of it is
-left after cancellation. What an op rounds in between beyond that is in INTERMEDIATE, with the reason.
+Elements are compared one by one. An error may be a few roundings of the element itself, and what the rounding of the
+operands can do to it: PyTorch computes each case again on operands that are moved in their last bit, and the spread of
+an element says how much of it is left after cancellation. What an op rounds in between beyond that is in INTERMEDIATE,
+with the reason.
 """
 import json
 import os
@@ -53,7 +54,8 @@ DTYPES = {"f32": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i
 
 
 def dump():
-    """The list of ops with a gradient, and all cases with their tensors: case["in"] and so on map operand numbers to tensors."""
+    """The list of ops with a gradient, and all cases with their tensors: case["in"] and so on map operand numbers to
+    tensors."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([OP_DUMP, folder, *DEVICE], check=True, timeout=300)
         tensors = load_file(os.path.join(folder, "ops.safetensors"))
@@ -62,12 +64,14 @@ def dump():
     for i, case in enumerate(description["cases"]):
         case["seed"] = description["seed"]
         for kind in ("in", "out", "after", "dy", "dx"):
-            case[kind] = {int(k): tensors[f"{i}/{kind}{k}"].to(DTYPES[dtype]) for k, dtype in case.get(kind, {}).items()}
+            case[kind] = {int(k): tensors[f"{i}/{kind}{k}"].to(DTYPES[dtype]) for k,
+                          dtype in case.get(kind, {}).items()}
     return description["differentiable"], description["cases"]
 
 
 def in_pytorch(case):
-    """The results followed by the overwritten operands, and the gradients by operand number, as PyTorch computes them."""
+    """The results followed by the overwritten operands, and the gradients by operand number, as PyTorch computes
+    them."""
     attrs = {**case["attrs"], "node": case["node"], "job seed": case["seed"]}
     operands = [x.detach() for x in case["in"].values()]
     variables = {k: x.requires_grad_() for k, x in enumerate(operands) if case["dy"] and x.is_floating_point()}
@@ -75,7 +79,8 @@ def in_pytorch(case):
     results = [results] if isinstance(results, torch.Tensor) else list(results)
     gradients = {}
     if case["dy"]:
-        found = torch.autograd.grad(results[0], list(variables.values()), case["dy"][0].to(results[0].dtype), allow_unused=True)
+        found = torch.autograd.grad(results[0], list(variables.values()), case["dy"][0].to(results[0].dtype),
+                                    allow_unused=True)
         gradients = {k: dx for k, dx in zip(variables, found) if dx is not None}
     return [result.detach() for result in results], gradients
 
@@ -121,13 +126,15 @@ class OpParityTest(unittest.TestCase):
         got, want, spread = got.double().flatten(), want.double().flatten(), spread.flatten()
         # The error is none where infinities and NaNs agree, and NaN where they do not.
         error = torch.where((got == want) | (got.isnan() & want.isnan()), torch.zeros_like(got), (got - want).abs())
-        bound = OF_ELEMENT * ROUNDING * want.abs() + OF_OPERANDS * spread + INTERMEDIATE.get(op, 0) * ROUNDING + SMALLEST
+        bound = OF_ELEMENT * ROUNDING * want.abs() + OF_OPERANDS * spread
+        bound += INTERMEDIATE.get(op, 0) * ROUNDING + SMALLEST
         bound = torch.where(want.isfinite() & torch.tensor(not exact), bound, torch.zeros_like(bound))
         share = torch.where(error == 0, error, error / bound).nan_to_num(torch.inf)
         if share.numel() == 0:
             return
         at = share.argmax().item()
-        self.assertLessEqual(share[at].item(), 1, f"{what}: element {at} is {got[at].item()}, not {want[at].item()} +- {bound[at].item()}")
+        self.assertLessEqual(share[at].item(), 1,
+                             f"{what}: element {at} is {got[at].item()}, not {want[at].item()} +- {bound[at].item()}")
         type(self).worst = max(self.worst, (share[at].item(), what))
 
     def test_ops_have_the_values_and_gradients_of_pytorch(self):
@@ -147,7 +154,8 @@ class OpParityTest(unittest.TestCase):
                     self.compare(case["dx"][k], want, of_gradients[k], f"gradient of operand {k} of {what}", case["op"])
         values = sum(len(case["out"]) + len(case["after"]) for case in self.cases if case["op"] in OPS)
         gradients = sum(len(case["dx"]) for case in self.cases)
-        print(f"{len(OPS)} ops: {values} values and {gradients} gradients; the largest error is {self.worst[0]:.0%} of its bound, in {self.worst[1]}")
+        print(f"{len(OPS)} ops: {values} values and {gradients} gradients; the largest error is {self.worst[0]:.0%} of "
+              f"its bound, in {self.worst[1]}")
 
     def test_every_op_of_the_dump_is_compared_or_has_a_reason_not_to_be(self):
         dumped = {case["op"] for case in self.cases}

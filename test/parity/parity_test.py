@@ -1,4 +1,5 @@
-"""The engine against PyTorch: the same weights and data give the same losses, gradients and weights, element by element.
+"""The engine against PyTorch: the same weights and data give the same losses, gradients and weights, element by
+element.
 
     python3 test/parity/parity_test.py PATH_TO_ONEFLOW PATH_TO_PYTHON_PACKAGES
 
@@ -56,15 +57,17 @@ class ParityTest(unittest.TestCase):
             over[worst].item(), 0,
             f"{what}, element {worst} of {over.numel()}: {got.flatten()[worst]} and not {want.flatten()[worst]}")
 
-    # PyTorch computes in 64 bits, so that the tolerances are for our rounding alone. Measured: 6e-6 of a gradient's root mean square,
-    # which is what its sums round to, however small an element is; nothing where the whole gradient is zero but for rounding.
+    # PyTorch computes in 64 bits, so that the tolerances are for our rounding alone. Measured: 6e-6 of a gradient's
+    # root mean square, which is what its sums round to, however small an element is; nothing where the whole gradient
+    # is zero but for rounding.
     def check_gradients(self, got, want, floor):
         self.assertEqual(sorted(got), sorted(want))
         for name, g in want.items():
             self.assert_close(got[name], g, 1e-4 * g.abs() + 2e-5 * rms(g) + floor, f"gradient of {name}")
 
-    # Measured: 9e-5 of how far the tensor's elements have moved, in the root mean square. A tensor whose gradient is zero (the bias of
-    # keys: softmax does not see it) should not have moved; AdamW makes steps of its rounding, which stay far below a learning rate.
+    # Measured: 9e-5 of how far the tensor's elements have moved, in the root mean square. A tensor whose gradient is
+    # zero (the bias of keys: softmax does not see it) should not have moved; AdamW makes steps of its rounding, which
+    # stay far below a learning rate.
     def check_weights(self, got, want, initial, gradients):
         self.assertEqual(sorted(got), sorted(want))
         for name, w in want.items():
@@ -80,7 +83,8 @@ class ParityTest(unittest.TestCase):
             self.assertLess(abs(line["lr"] / schedule(step) - 1), 1e-6)
 
     def check(self, job, model, batches, optimizer, schedule, settings, layouts, clip_norm=0.0, floor=1e-10):
-        settings = settings + [f"train.batch_size={batches.batch}", "train.schedule.warmup_steps=5", "evaluate={batches:1}"]
+        settings = settings + [f"train.batch_size={batches.batch}", "train.schedule.warmup_steps=5",
+                               "evaluate={batches:1}"]
         with tempfile.TemporaryDirectory() as folder:
             initial, final, gradients = (os.path.join(folder, name) for name in ("initial", "final", "gradients"))
             fresh = oneflow(job, folder, "train.steps=1", f"save_initial_weights={initial}", *settings, *ONE_DEVICE)
@@ -88,11 +92,13 @@ class ParityTest(unittest.TestCase):
             losses, want_gradients, want = ref.train(start, model, batches, STEPS, optimizer, clip_norm, schedule)
             for layout in [ONE_DEVICE] + layouts:
                 with self.subTest(job=job, layout=" ".join(layout)):
-                    first = oneflow(job, folder, "train.steps=1", f"weights={initial}", f"save_gradients={gradients}", *settings, *layout)
+                    first = oneflow(job, folder, "train.steps=1", f"weights={initial}", f"save_gradients={gradients}",
+                                    *settings, *layout)
                     if layout is ONE_DEVICE:
                         self.assertEqual(first[0]["loss"], fresh[0]["loss"], "saved and loaded weights")
                     self.check_gradients(load_file(gradients), want_gradients, floor)
-                    lines = oneflow(job, folder, f"train.steps={STEPS}", f"weights={initial}", f"save_weights={final}", *settings, *layout)
+                    lines = oneflow(job, folder, f"train.steps={STEPS}", f"weights={initial}", f"save_weights={final}",
+                                    *settings, *layout)
                     self.check_metrics(lines, losses, want_gradients, schedule)
                     self.check_weights(load_file(final), want, start, want_gradients)
 
@@ -114,20 +120,25 @@ class ParityTest(unittest.TestCase):
                                              ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=4"]])
 
     def test_gpt_with_tied_embedding_in_a_pipeline_of_micro_batches(self):
-        self.check_gpt("gpt_pp2_dp2.pbtxt", [["mesh={pp:2 dp:2}", "cluster.processes=2", "train.micro_batches=4"]], tied=True)
+        self.check_gpt("gpt_pp2_dp2.pbtxt", [["mesh={pp:2 dp:2}", "cluster.processes=2", "train.micro_batches=4"]],
+                       tied=True)
 
-    # Every element of an activation is rounded to 8 bits of precision, a gradient once per product on its way. Measured: losses 6e-5 apart,
-    # gradients 0.70% of their own size in the root mean square. The loss and all sums are f32, so nothing drifts.
+    # Every element of an activation is rounded to 8 bits of precision, a gradient once per product on its way.
+    # Measured: losses 6e-5 apart, gradients 0.70% of their own size in the root mean square. The loss and all sums are
+    # f32, so nothing drifts.
     def test_gpt_in_bf16(self):
-        settings = ["train.batch_size=8", "train.schedule.warmup_steps=5", "evaluate={batches:1}", text("generate", tokens=1, prompt="'a'"),
+        settings = ["train.batch_size=8", "train.schedule.warmup_steps=5", "evaluate={batches:1}",
+                    text("generate", tokens=1, prompt="'a'"),
                     text("model.gpt", layers=2, width=32, heads=4, context=32)]
         batches = ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32)
         with tempfile.TemporaryDirectory() as folder:
             initial, gradients = (os.path.join(folder, name) for name in ("initial", "gradients"))
-            oneflow("gpt_dp2_tp2.pbtxt", folder, "train.steps=1", f"save_initial_weights={initial}", *settings, *ONE_DEVICE)
+            oneflow("gpt_dp2_tp2.pbtxt", folder, "train.steps=1", f"save_initial_weights={initial}", *settings,
+                    *ONE_DEVICE)
             start = load_file(initial)
             losses, want, _ = ref.train(start, ref.gpt(layers=2, heads=4, rate=0.0), batches, STEPS,
-                                        lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8), 1.0,
+                                        lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+                                        1.0,
                                         ref.cosine(2e-3, 5, STEPS, 0.1))
             for layout in [ONE_DEVICE, ["mesh={dp:2 tp:2}", "cluster.processes=2"]]:
                 with self.subTest(layout=" ".join(layout)):
@@ -141,25 +152,32 @@ class ParityTest(unittest.TestCase):
                     for line, loss in zip(lines, losses):
                         self.assertLess(abs(line["loss"] / loss - 1), 2e-4, f"loss of step {line['step']}")
 
-    # The scale begins too large and grows again after four steps. Measured: losses 3.5e-4 apart, weights 1.8% of how far they moved.
+    # The scale begins too large and grows again after four steps. Measured: losses 3.5e-4 apart, weights 1.8% of how
+    # far they moved.
     def test_mlp_in_f16_with_a_scaled_loss(self):
         settings = ["train.batch_size=24", "train.schedule.warmup_steps=5", "evaluate={batches:1}",
-                    "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}", "train.schedule.learning_rate=3e-4",
+                    "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
+                    "train.schedule.learning_rate=3e-4",
                     "precision={compute: F16 initial_scale: 8388608 growth_interval: 4}"]
-        batches = ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24)
+        batches = ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1,
+                                   24)
         with tempfile.TemporaryDirectory() as folder:
             initial, final = (os.path.join(folder, name) for name in ("initial", "final"))
-            oneflow("mlp_fashion_mnist.pbtxt", folder, "train.steps=1", f"save_initial_weights={initial}", *settings, *ONE_DEVICE)
+            oneflow("mlp_fashion_mnist.pbtxt", folder, "train.steps=1", f"save_initial_weights={initial}", *settings,
+                    *ONE_DEVICE)
             start = load_file(initial)
             told, want = ref.train_scaled(start, ref.mlp_in_f16, batches, STEPS,
-                                          lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5), 1.0,
+                                          lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+                                          1.0,
                                           ref.cosine(3e-4, 5, STEPS, 0.05), ref.GradScaler(2.0**23, 4))
             skipped = [step for step, (_, _, skips) in enumerate(told) if skips]
             self.assertGreater(len(skipped), 2)
             self.assertGreater(skipped[-1], 4, "skipped steps at the beginning alone")
-            for layout in [ONE_DEVICE, ["mesh={dp:2}", "cluster.processes=2"], ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=3"]]:
+            for layout in [ONE_DEVICE, ["mesh={dp:2}", "cluster.processes=2"],
+                           ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=3"]]:
                 with self.subTest(layout=" ".join(layout)):
-                    lines = oneflow("mlp_fashion_mnist.pbtxt", folder, f"train.steps={STEPS}", f"weights={initial}", f"save_weights={final}",
+                    lines = oneflow("mlp_fashion_mnist.pbtxt", folder, f"train.steps={STEPS}", f"weights={initial}",
+                                    f"save_weights={final}",
                                     *settings, *layout)
                     self.assertEqual([line["loss_scale"] for line in lines], [scale for _, scale, _ in told])
                     self.assertEqual([line["skipped"] for line in lines], [skips for _, _, skips in told])
@@ -171,11 +189,12 @@ class ParityTest(unittest.TestCase):
 
     def test_gpt_with_dropout(self):
         self.check_gpt("gpt_pp2_dp2.pbtxt", [["mesh={dp:2 tp:2}", "cluster.processes=2"],
-                                             ["mesh={pp:2 dp:2}", "cluster.processes=2", "train.micro_batches=2"]], rate=0.2)
+                                             ["mesh={pp:2 dp:2}", "cluster.processes=2", "train.micro_batches=2"]],
+                                             rate=0.2)
 
     def test_convnet_with_adamw(self):
-        # Some weights of fc get gradients of rounding size: with an epsilon of 1e-8 AdamW makes whole steps of them, and PyTorch in 32
-        # bits is as far from itself in 64 (2e-5 after eight steps) as we are.
+        # Some weights of fc get gradients of rounding size: with an epsilon of 1e-8 AdamW makes whole steps of them,
+        # and PyTorch in 32 bits is as far from itself in 64 (2e-5 after eight steps) as we are.
         self.check(
             "fashion_mnist.pbtxt",
             ref.convnet,
@@ -183,7 +202,8 @@ class ParityTest(unittest.TestCase):
             lambda p: torch.optim.AdamW(ref.decayed(p, 0.0), betas=(0.9, 0.999), eps=1e-5),
             ref.cosine(2e-3, 5, STEPS, 0.05),
             ["model.convnet.channels=[8, 16]", "model.convnet.hidden=32", "train.optimizer.adamw.epsilon=1e-5"],
-            [["mesh={dp:4}", "cluster.processes=2"], ["mesh={pp:2 dp:2}", "cluster.processes=2", "train.micro_batches=3"]],
+            [["mesh={dp:4}", "cluster.processes=2"], ["mesh={pp:2 dp:2}", "cluster.processes=2",
+                                                      "train.micro_batches=3"]],
         )
 
     def test_mlp_with_sgd_and_nesterov_momentum(self):
@@ -216,11 +236,13 @@ class ParityTest(unittest.TestCase):
             lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
             ref.cosine(2e-3, 5, STEPS, 0.05),
             [text("model.mlp_mixer", patch=7, width=24, layers=2, token_hidden=20, channel_hidden=40),
-             "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}", "train.schedule.learning_rate=2e-3"],
-            [["mesh={dp:2 tp:2}", "cluster.processes=2"], ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=3"]],
+             "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
+             "train.schedule.learning_rate=2e-3"],
+            [["mesh={dp:2 tp:2}", "cluster.processes=2"], ["mesh={pp:2}", "cluster.processes=1",
+                                                           "train.micro_batches=3"]],
             clip_norm=1.0,
-            # A bias of "tokens/down" adds the same to all channels of a token, which layer norms take away again: its gradient is zero,
-            # and the rounding of its addends remains, measured 4e-9.
+            # A bias of "tokens/down" adds the same to all channels of a token, which layer norms take away again: its
+            # gradient is zero, and the rounding of its addends remains, measured 4e-9.
             floor=2e-8,
         )
 
@@ -233,11 +255,13 @@ class ParityTest(unittest.TestCase):
             ref.cosine(8e-3, 5, STEPS, 0.05),
             [text("data.prototypes", classes=50, noise=0.3, samples=400, validation_samples=40),
              text("model.margin_classifier", widths="[32]", embedding=16, scale=24, margin=0.2)],
-            [["mesh={tp:4}", "cluster.processes=2"], ["mesh={pp:2 tp:2}", "cluster.processes=1", "train.micro_batches=2"]],
+            [["mesh={tp:4}", "cluster.processes=2"], ["mesh={pp:2 tp:2}", "cluster.processes=1",
+                                                      "train.micro_batches=2"]],
         )
 
     def test_wide_deep_with_split_tables(self):
-        for split, layout in ("rows", ["mesh={tp:4}", "cluster.processes=2"]), ("columns", ["mesh={dp:2 tp:2}", "cluster.processes=1"]):
+        for split, layout in (("rows", ["mesh={tp:4}", "cluster.processes=2"]),
+                              ("columns", ["mesh={dp:2 tp:2}", "cluster.processes=1"])):
             self.check(
                 "wide_deep.pbtxt",
                 ref.wide_deep,

@@ -1,7 +1,7 @@
-"""The engine's random numbers, as its documentation defines them and not as its code computes them: Philox4x32-10 (Salmon et al.,
-"Parallel random numbers: as easy as 1, 2, 3", SC 2011). Element i of a logical tensor takes word i % 4 of the block with the counter
-(i // 4, step), 32 bits a word, low word first, under the key of who draws: splitmix64 of the job's seed and of the FNV-1a hash of
-the drawing node's key.
+"""The engine's random numbers, as its documentation defines them and not as its code computes them: Philox4x32-10
+(Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Element i of a logical tensor takes word i % 4
+of the block with the counter (i // 4, step), 32 bits a word, low word first, under the key of who draws: splitmix64 of
+the job's seed and of the FNV-1a hash of the drawing node's key.
 """
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 

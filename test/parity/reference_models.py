@@ -1,7 +1,8 @@
 """The project's models in PyTorch, its data and its random numbers in NumPy: what the engine is compared with.
 
-Weights carry the engine's names and layouts: linear weights are [in, out], applied as x @ w + b. All is computed in 64 bits, so
-that what differs is the engine's own rounding. A model takes (weights, step, inputs, labels) and returns logits.
+Weights carry the engine's names and layouts: linear weights are [in, out], applied as x @ w + b. All is computed in 64
+bits, so that what differs is the engine's own rounding. A model takes (weights, step, inputs, labels) and returns
+logits.
 """
 import gzip
 import math
@@ -118,9 +119,11 @@ class ImageBatches:
 
 
 class MadeBatches:
-    """Training batches that the engine makes: samples in a random order, their parts from numbered streams of random numbers."""
+    """Training batches that the engine makes: samples in a random order, their parts from numbered streams of random
+    numbers."""
 
-    ORDER, CLASS_OF_SAMPLE, NOISE, PROTOTYPE, FIELD_VALUE, NUMBER, FIELD_WEIGHT, FIELD_FACTOR, NUMBER_WEIGHT, CLICK = range(1, 11)
+    (ORDER, CLASS_OF_SAMPLE, NOISE, PROTOTYPE, FIELD_VALUE,
+     NUMBER, FIELD_WEIGHT, FIELD_FACTOR, NUMBER_WEIGHT, CLICK) = range(1, 11)
 
     def __init__(self, samples, seed, batch):
         self.samples, self.seed, self.batch = samples, seed, batch
@@ -318,8 +321,8 @@ class GradScaler:
 
 
 def train_scaled(weights, model, batches, steps, optimizer, clip_norm, schedule, scaler):
-    """Trains a copy by gradients of a scaled loss; returns of every step its loss, its scale and whether it was skipped, and the weights
-    after the last. The schedule counts the steps that were not skipped."""
+    """Trains a copy by gradients of a scaled loss; returns of every step its loss, its scale and whether it was
+    skipped, and the weights after the last. The schedule counts the steps that were not skipped."""
     params = {name: value.double().requires_grad_() for name, value in weights.items()}
     opt = optimizer(params)
     told, taken = [], 0

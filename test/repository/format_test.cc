@@ -42,25 +42,30 @@ TEST(FormatTest, ClangFormatHasNothingToChange) {
   EXPECT_TRUE(formatted.status == 0 && formatted.text.empty()) << "run clang-format -i on these:\n" << formatted.text;
 }
 
-// clang-format leaves comments as they are, because it would break drawings and tables.
-TEST(FormatTest, CommentsKeepTheLineWidth) {
+// clang-format leaves comments, macros and long strings as they are, and looks at no other language. What a page sends
+// to a browser is text inside a raw string and may have longer lines; so may a plan in a test.
+TEST(FormatTest, LinesKeepTheWidth) {
   constexpr ptrdiff_t kLineWidth = 120;
-  std::istringstream files(Shell("git ls-files '*.h' '*.cc' '*.cu' '*.cuh' '*.proto'").text);
-  int comments = 0;
+  const std::string page = "compiler/explain/page.cc", plan = "test/compiler/explain/example.h";
+  std::istringstream files(
+      Shell("git ls-files '*.h' '*.cc' '*.cu' '*.cuh' '*.proto' '*.py' '*.cmake' '*CMakeLists.txt' "
+            "'*.sh' .ci tools/test tools/quickstart tools/dev test/fuzz/run test/install/run "
+            "':!*.json'")
+          .text);
+  int lines = 0;
   for (std::string file; std::getline(files, file);) {
+    if (file == page || file == plan) continue;
     std::ifstream stream(SourceDir() + "/" + file);
     int number = 0;
     for (std::string line; std::getline(stream, line);) {
       ++number;
-      const size_t begin = line.find_first_not_of(' ');
-      if (begin == std::string::npos || line.compare(begin, 2, "//") != 0) continue;
-      ++comments;
+      ++lines;
       // Characters, not bytes: those of UTF-8 that go on with one do not count.
       const ptrdiff_t width = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
       EXPECT_LE(width, kLineWidth) << file << ":" << number << ": " << line;
     }
   }
-  EXPECT_GT(comments, 1000);
+  EXPECT_GT(lines, 50'000);
 }
 
 }  // namespace

@@ -4,13 +4,15 @@ named_things_test.py ONEFLOW        the program, whose manual lists commands and
 
 A page's code spans and its indented blocks of commands are read. What is looked at, and where it must be:
 
-    path, link           a tracked file or folder: from the root, from the page, or the end of a path in the page's room. An output, which
-                         is in no tree, must be named by a source
-    --flag, -f           a flag of the command in the same span; alone, of any command; behind a script of ours, in its text
+    path, link           a tracked file or folder: from the root, from the page, or the end of a path in the page's
+                         room. An output, which is in no tree, must be named by a source
+    --flag, -f           a flag of the command in the same span; alone, of any command; behind a script of ours, in its
+                         text
     oneflow COMMAND      a command of the manual
-    field.of.config      a field of JobConfig (proto/job.proto); also behind --set, and as protobuf text: `checkpoint { every: 500 }`
-    identifier, a-name   a word of some source: a function, constant, op, environment variable, test, pass, case of the bench; or a
-                         file without its ending
+    field.of.config      a field of JobConfig (proto/job.proto); also behind --set, and as protobuf text:
+                         `checkpoint { every: 500 }`
+    identifier, a-name   a word of some source: a function, constant, op, environment variable, test, pass, case of the
+                         bench; or a file without its ending
     anything in capitals is a placeholder
 """
 
@@ -115,7 +117,8 @@ def messages():
     text = re.sub(r"\s*\[\(field\).*?\];", ";", text)  # what fields declare of themselves
     found, stack = {}, []
     for token in re.finditer(
-            r"message\s+(\w+)\s*{|(?:oneof|enum)\s+\w+\s*{|}|(?:repeated\s+|optional\s+)?(map<[^>]*>|[\w.]+)\s+(\w+)\s*=\s*\d+[^;{}]*;", text):
+            r"message\s+(\w+)\s*{|(?:oneof|enum)\s+\w+\s*{|}|"
+            r"(?:repeated\s+|optional\s+)?(map<[^>]*>|[\w.]+)\s+(\w+)\s*=\s*\d+[^;{}]*;", text):
         if token.group(0) == "}":
             stack.pop()
         elif token.group(0).endswith("{"):
@@ -140,7 +143,8 @@ def is_field(path, message="JobConfig"):
 def is_text(text, message="JobConfig"):
     """Whether it is protobuf text of the message, as far as names go."""
     stack = [message]
-    for name, colon, opens, closes in re.findall(r"(\w+)\s*(?:(:)(?!\s*{)|:?\s*({))|(})", re.sub(r'"[^"]*"', "0", text)):
+    for name, colon, opens, closes in re.findall(r"(\w+)\s*(?:(:)(?!\s*{)|:?\s*({))|(})",
+                                                 re.sub(r'"[^"]*"', "0", text)):
         if closes:
             stack.pop()
             continue
@@ -324,7 +328,8 @@ class Page:
             return any(name.endswith(path) for name in files())  # an ending
         for known in (files(), folders()):
             if any(fnmatch.fnmatchcase(name, path) or fnmatch.fnmatchcase(name, here) or
-                   (name.startswith((room, "test/" + room)) and fnmatch.fnmatchcase(name, "*/" + path)) for name in known):
+                   (name.startswith((room, "test/" + room)) and fnmatch.fnmatchcase(name, "*/" + path))
+                   for name in known):
                 return True
         return not SOURCE.search(path) and path in sources()
 
@@ -336,9 +341,12 @@ class NamedThingsTest(unittest.TestCase):
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
     def test_what_does_not_exist_is_found(self):
-        false = """`not/there/file.h` `engine_of_old.h` `compiler/passes/{fuse,unfuse}.cc` `not/there` `--not-there` `oneflow unplan show`
-            `oneflow plan unshow` `oneflow plan check --memory` `oneflow run JOB.pbtxt --set train.not_there=1` `tools/test --not-there`
-            `train.not_there` `checkpoint { not_there: 500 }` `NotThere` `Engine::NotThere` `not_there_op` `ONEFLOW_NOT_THERE` `not-there-pass`
+        false = """
+            `not/there/file.h` `engine_of_old.h` `compiler/passes/{fuse,unfuse}.cc` `not/there` `--not-there`
+            `oneflow unplan show` `oneflow plan unshow` `oneflow plan check --memory`
+            `oneflow run JOB.pbtxt --set train.not_there=1` `tools/test --not-there` `train.not_there`
+            `checkpoint { not_there: 500 }` `NotThere` `Engine::NotThere` `not_there_op`
+            `ONEFLOW_NOT_THERE` `not-there-pass`
             `oneflow bench --cases nowhere` `kernels_test --gtest_filter=NotThereTest.*` `-DONEFLOW_NOT_THERE=ON`"""
         for span in re.findall(r"`[^`]+`", false):
             self.assertEqual(len(Page("actor/README.md", span).check()), 1, span)

@@ -1,9 +1,11 @@
-"""torch.distributed's collectives on CPUs (gloo) for `oneflow bench --cases boxing`: as many processes as there are ranks.
+"""torch.distributed's collectives on CPUs (gloo) for `oneflow bench --cases boxing`: as many processes as there are
+ranks.
 
     python pytorch_boxing.py REQUEST.json ANSWER.json        exit code 3: this Python has no PyTorch
 
-Of each way and size the seconds of one call, of many between two barriers; what arrives is compared with what was sent first. A way
-that gloo does not have is told with its reason. Of four ranks the first two send to the last two, half of the bytes each.
+Of each way and size the seconds of one call, of many between two barriers; what arrives is compared with what was sent
+first. A way that gloo does not have is told with its reason. Of four ranks the first two send to the last two, half of
+the bytes each.
 """
 import json
 import os

@@ -1,7 +1,8 @@
-"""The models of `oneflow bench` in PyTorch, as one would write them for speed: a function from weights and a batch to a loss.
+"""The models of `oneflow bench` in PyTorch, as one would write them for speed: a function from weights and a batch to a
+loss.
 
-Weights come by the engine's names. What a model wants otherwise (linear layers as [out, in], queries, keys and values as one
-product) it makes once, before the first step.
+Weights come by the engine's names. What a model wants otherwise (linear layers as [out, in], queries, keys and values
+as one product) it makes once, before the first step.
 """
 import json
 import mmap
@@ -71,7 +72,8 @@ def mlp(p, name, x):
     return linear(p, name + "/down", F.gelu(linear(p, name + "/up", x)))
 
 
-LAYER = [f"{part}/{kind}" for part in ("ln1", "attn/qkv", "attn/o", "ln2", "mlp/up", "mlp/down") for kind in ("weight", "bias")]
+LAYER = [f"{part}/{kind}" for part in ("ln1", "attn/qkv", "attn/o", "ln2", "mlp/up", "mlp/down")
+         for kind in ("weight", "bias")]
 
 
 def drop(x, rate):

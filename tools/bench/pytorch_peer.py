@@ -4,12 +4,12 @@
 
 Exit code 3: this Python has no PyTorch; 4: it cannot run in the mode asked for, ANSWER.json says why.
 
-Modes: "eager", "compile" (torch.compile of loss and gradients), "compile-layers" (of a layer, for models of many that are
-alike); behind them "-channels-last", for models of images. Precision "bf16" is autocast over f32 weights; "f32" is f32 on a GPU
-too, without TF32. A step is forward, backward, clipping, a fused optimizer, and gradients set to None.
+Modes: "eager", "compile" (torch.compile of loss and gradients), "compile-layers" (of a layer, for models of many that
+are alike); behind them "-channels-last", for models of images. Precision "bf16" is autocast over f32 weights; "f32" is
+f32 on a GPU too, without TF32. A step is forward, backward, clipping, a fused optimizer, and gradients set to None.
 
-On a GPU nobody waits for a step: the losses are read when the last is done, and a step takes the time of all divided by their
-number.
+On a GPU nobody waits for a step: the losses are read when the last is done, and a step takes the time of all divided by
+their number.
 """
 import json
 import resource
@@ -31,7 +31,8 @@ class Cannot(Exception):
 
 
 def make_optimizer(params, o, device):
-    """Matrices are decayed, vectors are not. The fastest variant that this PyTorch offers on the device, and its name."""
+    """Matrices are decayed, vectors are not. The fastest variant that this PyTorch offers on the device, and its
+    name."""
     groups = [
         {"params": [p for p in params.values() if p.dim() >= 2], "weight_decay": o["weight_decay"]},
         {"params": [p for p in params.values() if p.dim() < 2], "weight_decay": 0.0},
@@ -112,7 +113,8 @@ class Training:
         try:
             return self.step(0)
         except Exception as error:  # of whatever kind: no compiler, an op that this version cannot compile
-            raise Cannot(f"torch.compile failed: {type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
+            said = str(error).strip().splitlines()[0]
+            raise Cannot(f"torch.compile failed: {type(error).__name__}: {said}") from error
 
     def run(self):
         losses, seconds, cpu, peak = self.on_cuda() if self.r["device"] == "cuda" else self.on_cpu()

@@ -16,13 +16,15 @@ install_packages() {
   local packages=(
     build-essential cmake ninja-build ccache mold pkg-config
     libabsl-dev libgoogle-glog-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-    libdnnl-dev ocl-icd-opencl-dev opencl-headers libsqlite3-dev libssl-dev zlib1g-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libucx-dev
+    libdnnl-dev ocl-icd-opencl-dev opencl-headers libsqlite3-dev libssl-dev zlib1g-dev libcli11-dev nlohmann-json3-dev
+    libxxhash-dev libucx-dev
     libcpp-httplib-dev prometheus-cpp-dev
     bible-kjv bible-kjv-text dataset-fashion-mnist
   )
   if [[ ${1:-} == tests ]]; then
     packages+=(
-      chromium iproute2 libgtest-dev libgmock-dev libboost-context-dev clang-format git slurmctld slurmd slurm-client openmpi-bin
+      chromium iproute2 libgtest-dev libgmock-dev libboost-context-dev clang-format git slurmctld slurmd slurm-client
+      openmpi-bin
       python3 python3-numpy python3-torch python3-pip python3-protobuf python3-absl python3-six
       python3-jsonschema python3-yaml python3-prometheus-client
     )
@@ -60,7 +62,8 @@ python_toolkit() {
     say "installing the CUDA toolkit of Python's packages"
     python3 -m pip install -q --break-system-packages --no-deps --target "$packages" \
       nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 \
-      nvidia-cuda-cccl==13.0.85 nvidia-cuda-nvrtc==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-nccl-cu13==2.28.9
+      nvidia-cuda-cccl==13.0.85 nvidia-cuda-nvrtc==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 \
+      nvidia-nccl-cu13==2.28.9
     mkdir -p "$dir"
     for folder in "$packages"/nvidia/*/; do cp -rlf "$folder"/* "$dir/"; done
     [[ -e $dir/lib64 ]] || ln -s lib "$dir/lib64"

@@ -1,22 +1,27 @@
 # Functions that declare the rooms.
 
 add_library(oneflow_warnings INTERFACE)
-target_compile_options(oneflow_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers -Werror>)
+target_compile_options(oneflow_warnings INTERFACE
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers -Werror>)
 
-# Headers that are not ours and that most sources of a room come to include: parsed once per room, a third of the time of a build.
-# They hide what a header of ours forgets to include of them; test/repository/includes_test.cc does not.
-set(value_headers <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <utility> <variant> <vector>
+# Headers that are not ours and that most sources of a room come to include: parsed once per room, a third of the time
+# of a build. They hide what a header of ours forgets to include of them; test/repository/includes_test.cc does not.
+set(value_headers <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <utility> <variant>
+    <vector>
     <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h> <absl/types/span.h>)
-set(message_headers ${value_headers} <google/protobuf/map.h> <google/protobuf/message.h> <google/protobuf/repeated_field.h>)
-set(thread_headers ${message_headers} <condition_variable> <deque> <mutex> <thread> <absl/synchronization/mutex.h> <absl/time/time.h>
+set(message_headers ${value_headers} <google/protobuf/map.h> <google/protobuf/message.h>
+    <google/protobuf/repeated_field.h>)
+set(thread_headers ${message_headers} <condition_variable> <deque> <mutex> <thread> <absl/synchronization/mutex.h>
+    <absl/time/time.h>
     <glog/logging.h>)
 set(vector_headers ${value_headers} <cmath> <cstring> <span>)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   list(APPEND vector_headers <immintrin.h>)
 endif()
 
-# Sets `result` to sources that include the given ones in turn, up to ten of a folder: what they all include is parsed once, which halves
-# the time of a build from nothing. Those of a group share unnamed namespaces. With ONEFLOW_GROUPS=OFF each is compiled by itself.
+# Sets `result` to sources that include the given ones in turn, up to ten of a folder: what they all include is parsed
+# once, which halves the time of a build from nothing. Those of a group share unnamed namespaces. With
+# ONEFLOW_GROUPS=OFF each is compiled by itself.
 function(grouped result)
   if(NOT ONEFLOW_GROUPS)
     set(${result} ${ARGN} PARENT_SCOPE)
@@ -44,9 +49,9 @@ function(grouped result)
   set(${result} ${groups} PARENT_SCOPE)
 endfunction()
 
-# room(NAME [FOLDERS path...] [SKIP path...] LINKS target... HEADERS header...): a static library of all sources below the folders, or
-# NAME/ if none is given, less the skipped ones, whose paths begin at the first folder. They are compiled with these headers precompiled.
-# `HEADERS REUSE_FROM room`: with another's.
+# room(NAME [FOLDERS path...] [SKIP path...] LINKS target... HEADERS header...): a static library of all sources below
+# the folders, or NAME/ if none is given, less the skipped ones, whose paths begin at the first folder. They are
+# compiled with these headers precompiled. `HEADERS REUSE_FROM room`: with another's.
 function(room name)
   cmake_parse_arguments(ROOM "" "" "FOLDERS;SKIP;LINKS;HEADERS" ${ARGN})
   if(NOT ROOM_FOLDERS)
@@ -74,8 +79,8 @@ function(room name)
 endfunction()
 
 # listed(ROOM FUNCTION TYPE HEADER FOLDER SUFFIX [ENDING ending] [SKIP stem...]): adds to the room a source that defines
-# `std::vector<TYPE> FUNCTION()`, the results of one function for each FOLDER/NAME<ending>.cc: `TYPE NameSUFFIX()`. So a file that is added
-# is listed by itself, and one that does not define its function does not link.
+# `std::vector<TYPE> FUNCTION()`, the results of one function for each FOLDER/NAME<ending>.cc: `TYPE NameSUFFIX()`. So a
+# file that is added is listed by itself, and one that does not define its function does not link.
 function(listed room function type header folder suffix)
   cmake_parse_arguments(PARSE_ARGV 6 LIST "" "ENDING" "SKIP")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*${LIST_ENDING}.cc)
@@ -122,16 +127,20 @@ function(proto_room)
     endif()
     file(STRINGS ${proto} imports REGEX "^import \"proto/")
     list(TRANSFORM imports REPLACE "^import \"(.*)\";" "${CMAKE_SOURCE_DIR}/\\1")
-    add_custom_command(OUTPUT ${made} DEPENDS ${proto} ${imports} COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR} --cpp_out=${out} ${grpc_args}
+    add_custom_command(OUTPUT ${made} DEPENDS ${proto} ${imports} COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR}
+                       --cpp_out=${out} ${grpc_args}
                        proto/${stem}.proto WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     list(APPEND generated ${made})
   endforeach()
   # The config's fields with the comments beside them, for its help (tools/job/field_help.cc).
   set(described ${out}/proto/job_described)
-  add_custom_command(OUTPUT ${described}.cc DEPENDS ${CMAKE_SOURCE_DIR}/proto/job.proto ${CMAKE_SOURCE_DIR}/proto/field_options.proto
+  add_custom_command(OUTPUT ${described}.cc DEPENDS ${CMAKE_SOURCE_DIR}/proto/job.proto
+                     ${CMAKE_SOURCE_DIR}/proto/field_options.proto
                                                     ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake
-    COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR} --include_source_info --descriptor_set_out=${described}.pb proto/job.proto
-    COMMAND ${CMAKE_COMMAND} -DFROM=${described}.pb -DTO=${described}.cc -DNAME=JobDescribed -P ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake
+    COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR} --include_source_info --descriptor_set_out=${described}.pb
+    proto/job.proto
+    COMMAND ${CMAKE_COMMAND} -DFROM=${described}.pb -DTO=${described}.cc -DNAME=JobDescribed -P
+    ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   list(APPEND generated ${described}.cc)
   add_library(oneflow_proto STATIC ${generated})
@@ -139,8 +148,9 @@ function(proto_room)
   target_link_libraries(oneflow_proto PUBLIC gRPC::grpc++ protobuf::libprotobuf)
 endfunction()
 
-# Finds the CUDA toolkit and its libraries. kernels/cuda/* and what calls NCCL are built where the toolkit is; otherwise the *_absent.cc
-# say that it is not. No #ifdef anywhere. A macro, because a language can be enabled only where the whole project sees it.
+# Finds the CUDA toolkit and its libraries. kernels/cuda/* and what calls NCCL are built where the toolkit is; otherwise
+# the *_absent.cc say that it is not. No #ifdef anywhere. A macro, because a language can be enabled only where the
+# whole project sees it.
 macro(find_cuda)
   if(ONEFLOW_CUDA AND NOT ONEFLOW_SANITIZE)
     include(CheckLanguage)
@@ -162,7 +172,8 @@ macro(find_cuda)
     if(NOT CUDNN_FRONTEND)
       message(FATAL_ERROR "cuDNN's headers for C++ are missing: cudnn_frontend.h. Install them by\n"
                           "  python3 -m pip install --target build/python --no-deps nvidia-cudnn-frontend==1.14.1\n"
-                          "or name their folder by -DCUDNN_FRONTEND=FOLDER, or build for CPUs alone by -DONEFLOW_CUDA=OFF")
+                          "or name their folder by -DCUDNN_FRONTEND=FOLDER, "
+                          "or build for CPUs alone by -DONEFLOW_CUDA=OFF")
     endif()
     message(STATUS "CUDA ${CUDAToolkit_VERSION}: CUDA kernels are built")
   else()
@@ -170,14 +181,16 @@ macro(find_cuda)
   endif()
 endmacro()
 
-# The kinds of kernels that this machine's processor takes, as kernels/cpu/dispatch.cc prefers them, and what those build on.
+# The kinds of kernels that this machine's processor takes, as kernels/cpu/dispatch.cc prefers them, and what those
+# build on.
 function(native_variants result)
   file(STRINGS /proc/cpuinfo described REGEX "^(flags|vendor_id)")
   set(kinds portable)
   if(described MATCHES " avx2 ")
     set(kinds avx2)
   endif()
-  if(described MATCHES " avx512f " AND described MATCHES " avx512bw " AND described MATCHES " avx512dq " AND described MATCHES " avx512vl ")
+  if(described MATCHES " avx512f " AND described MATCHES " avx512bw " AND described MATCHES " avx512dq "
+     AND described MATCHES " avx512vl ")
     set(kinds avx512)
     if(described MATCHES " avx512_bf16 ")
       if(described MATCHES " amx_bf16 ")
@@ -190,9 +203,9 @@ function(native_variants result)
   set(${result} ${kinds} PARENT_SCOPE)
 endfunction()
 
-# kernels/cpu/* compiled once for each kind of processor (kernels/cpu/variant.h), and what chooses among them. What was compiled for one
-# is linked into one object in which all names but its entry are its own: COMDAT groups are resolved within, or the linker would take one
-# variant's inline functions for all.
+# kernels/cpu/* compiled once for each kind of processor (kernels/cpu/variant.h), and what chooses among them. What was
+# compiled for one is linked into one object in which all names but its entry are its own: COMDAT groups are resolved
+# within, or the linker would take one variant's inline functions for all.
 function(cpu_kernels)
   set(avx512_flags -march=x86-64-v4 -mtune=icelake-server -mprefer-vector-width=512)
   set(avx512_bf16_flags ${avx512_flags} -mavx512bf16)
@@ -212,7 +225,9 @@ function(cpu_kernels)
   elseif(ONEFLOW_CPU_KERNELS)
     set(variants ${ONEFLOW_CPU_KERNELS})
     if(variants MATCHES "amx" AND NOT "avx512_bf16" IN_LIST variants)
-      message(FATAL_ERROR "ONEFLOW_CPU_KERNELS is '${variants}': kernels on tiles have most of what they are from avx512_bf16, which has to be among them")
+      message(FATAL_ERROR
+              "ONEFLOW_CPU_KERNELS is '${variants}': kernels on tiles have most of what they are "
+              "from avx512_bf16, which has to be among them")
     endif()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.cc)
@@ -229,7 +244,8 @@ function(cpu_kernels)
   grouped(by_tiles ${by_tiles})
   grouped(sources ${sources})
   set(exact ${CMAKE_SOURCE_DIR}/kernels/cpu/random_fill.cc)
-  set_source_files_properties(${exact} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)  # the same numbers on every processor
+  # The same numbers on every processor.
+  set_source_files_properties(${exact} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
   find_program(RELOCATING_LINKER NAMES ${CMAKE_LIBRARY_ARCHITECTURE}-ld.bfd ld.bfd ld REQUIRED)
   set(declared)
   foreach(variant IN LISTS variants)
@@ -253,7 +269,8 @@ function(cpu_kernels)
       target_precompile_headers(${others} REUSE_FROM ${of_variant})
     endif()
     set(object ${CMAKE_BINARY_DIR}/kernels.dir/${variant}.o)
-    set(objects "$<FILTER:$<TARGET_OBJECTS:${of_variant}>,EXCLUDE,\\.[gp]ch$>" "$<FILTER:$<TARGET_OBJECTS:${others}>,EXCLUDE,\\.[gp]ch$>")
+    set(objects "$<FILTER:$<TARGET_OBJECTS:${of_variant}>,EXCLUDE,\\.[gp]ch$>"
+        "$<FILTER:$<TARGET_OBJECTS:${others}>,EXCLUDE,\\.[gp]ch$>")
     add_custom_command(OUTPUT ${object} DEPENDS ${of_variant} ${others} ${objects} COMMAND_EXPAND_LISTS VERBATIM
       COMMENT "Joining the kernels of ${variant}"
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/kernels.dir
@@ -264,16 +281,19 @@ function(cpu_kernels)
     string(APPEND declared " F(${variant})")
   endforeach()
   target_sources(kernels PRIVATE kernels/cpu/device.cc kernels/cpu/dispatch.cc)
-  set_source_files_properties(kernels/cpu/dispatch.cc PROPERTIES COMPILE_OPTIONS "-DONEFLOW_CPU_VARIANTS(F)=${declared}")
+  set_source_files_properties(kernels/cpu/dispatch.cc PROPERTIES COMPILE_OPTIONS
+                              "-DONEFLOW_CPU_VARIANTS(F)=${declared}")
   target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O3>)
 endfunction()
 
-# The library kernels_cuda, which `kernels` links: kernels/cuda/* and NCCL where the toolkit is found, kernels/cuda_absent.cc elsewhere.
+# The library kernels_cuda, which `kernels` links: kernels/cuda/* and NCCL where the toolkit is found,
+# kernels/cuda_absent.cc elsewhere.
 function(cuda_kernels)
   if(NOT CUDAToolkit_FOUND)
     add_library(kernels_cuda STATIC kernels/cuda_absent.cc)
     set_target_properties(kernels_cuda PROPERTIES OUTPUT_NAME oneflow_kernels_cuda)
-    target_link_libraries(kernels_cuda INTERFACE kernels PRIVATE $<BUILD_INTERFACE:oneflow_warnings> $<BUILD_INTERFACE:oneflow_core>)
+    target_link_libraries(kernels_cuda INTERFACE kernels PRIVATE $<BUILD_INTERFACE:oneflow_warnings>
+                          $<BUILD_INTERFACE:oneflow_core>)
     target_link_libraries(kernels PUBLIC kernels_cuda)
     return()
   endif()
@@ -281,16 +301,19 @@ function(cuda_kernels)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
   grouped(cuda_sources ${cuda_sources})
   add_library(kernels_cuda STATIC ${sources} ${cuda_sources})
-  # 90a-real, the default: Hopper's machine code only. PTX of an "a" architecture runs on no other; that of 90 ("90-virtual") does on
-  # later ones.
+  # 90a-real, the default: Hopper's machine code only. PTX of an "a" architecture runs on no other; that of 90
+  # ("90-virtual") does on later ones.
   set_target_properties(kernels_cuda PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES "${ONEFLOW_CUDA_ARCHITECTURES}"
                         OUTPUT_NAME oneflow_kernels_cuda)
   target_compile_options(kernels_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -O3 -Werror=all-warnings -Xcompiler=-Wall>)
-  target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/oneflow>)
+  target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
+                             $<INSTALL_INTERFACE:include/oneflow>)
   # C++17, where functions of std::string are libstdc++'s and no object's, for which a linker would take this one.
-  set_source_files_properties(kernels/cuda/cudnn_attention.cc PROPERTIES COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND};-std=c++17"
-    COMPILE_DEFINITIONS ONEFLOW_NVRTC_BUILTINS="libnvrtc-builtins.so.${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR}")
+  set_source_files_properties(kernels/cuda/cudnn_attention.cc PROPERTIES COMPILE_OPTIONS
+                              "-isystem${CUDNN_FRONTEND};-std=c++17"
+    COMPILE_DEFINITIONS
+    ONEFLOW_NVRTC_BUILTINS="libnvrtc-builtins.so.${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR}")
   # Each needs the other: the kernels' tables list what is here, and devices here are DeviceContexts.
   target_link_libraries(kernels_cuda PUBLIC CUDA::cudart ${CUDNN} ${CMAKE_DL_LIBS} INTERFACE kernels
                         PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
