@@ -1,6 +1,5 @@
-// Copies and combinations of boxes of dense tensors in host memory: what boxing is made of on cpu devices, and what the
-// layout kernels (transpose, slice, concat) are built on. Works on any memory that the host can address, a peer's
-// included.
+// Copies and reductions of boxes of dense tensors in host memory. Boxing on CPUs and the layout kernels (transpose,
+// slice, concat) are built on them. They work on any memory that the host can address, a peer's included.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +25,8 @@ struct CopyRegionArgs {
   // Whether to combine with what the target holds (target = target reduce source) or to overwrite it.
   bool accumulate = false;
   Reduction reduce = Reduction::kSum;
-  // First elements of further boxes with the strides of the source, combined with it in this order: the target is
-  // written once, not for each. Of memory that the host can address.
+  // First elements of further boxes, with the strides of the source. They are combined with it in this order, and the
+  // target is written once. The host must be able to address them.
   std::span<const void* const> addends = {};
 };
 
@@ -35,12 +34,12 @@ struct CopyRegionArgs {
 // Uses the calling thread's OpenMP threads for large boxes; the result does not depend on their number.
 const char* CopyRegion(const CopyRegionArgs& args);
 
-// Of a box of ragged rows those that are filled. A side that is packed has them one behind the other from its first
-// element on, and nothing between; its strides are not looked at.
+// A copy of the filled rows of a box of ragged rows. On a packed side the filled rows are contiguous from its first
+// element on, and its strides are ignored.
 struct CopyRowsArgs {
-  CopyRegionArgs box;  // all of its rows: the extents are those of the groups, of the rows, and of a row
+  CopyRegionArgs box;  // all rows; the extents are those of the groups, then the rows, then one row
   const RowBox& rows;
-  const int32_t* counts = nullptr;  // of a shard of which `rows` is a box; where who copies can read them
+  const int32_t* counts = nullptr;  // filled rows of each group of the shard; readable by the device that copies
   bool source_packed = false;
   bool target_packed = false;
 };
@@ -48,7 +47,7 @@ struct CopyRowsArgs {
 // As CopyRegion. Neighbouring groups that are filled alike are copied at once.
 const char* CopyRows(const CopyRowsArgs& args);
 
-// How many rows that is, over all groups.
+// The number of filled rows, over all groups.
 int64_t CountRows(const RowBox& rows, const int32_t* counts);
 
 // Sets bytes to zero, with all threads for large areas.

@@ -15,8 +15,8 @@ struct CopyRegionArgs;  // kernels/copy.h
 struct CopyRowsArgs;    // kernels/copy.h
 class HostTransfer;     // kernels/host_transfer.h
 
-// Work on a stream that was launched once to be kept, and can be launched as a whole again and again, on the operands
-// that it was captured with. Used by the thread that launches; gone before the context.
+// Captured work of a stream. It can be launched again and again as a whole, always on the operands that it was captured
+// with. Used by the thread that launches. The context must outlive it.
 class CapturedWork {
  public:
   virtual ~CapturedWork() = default;
@@ -32,13 +32,13 @@ class DeviceContext {
 
   virtual const KernelTable& kernels() const = 0;
 
-  // Zeroed, 64-byte aligned memory, all of it taken; null if there is not enough. Freed with the context. Any thread.
+  // Zeroed, 64-byte aligned memory, committed at once; null if there is not enough. Freed with the context. Any thread.
   virtual void* Allocate(size_t num_bytes) = 0;
   virtual const char* CopyToHost(void* host, const void* device, size_t num_bytes) = 0;    // synchronous
   virtual const char* CopyFromHost(void* device, const void* host, size_t num_bytes) = 0;  // synchronous
-  // A way for up to `num_bytes` at a time between the host and the device beside what the device computes, over as much
-  // device memory at `between`, or over its own if that is null; null if there is not enough memory for it. The context
-  // must outlive it. Any thread.
+  // A transfer of up to `num_bytes` at a time between host and device that overlaps with computation. It is staged
+  // through `num_bytes` of device memory at `between`, or through memory of its own if that is null. Null if there is
+  // not enough memory. The context must outlive it. Any thread.
   virtual std::unique_ptr<HostTransfer> MakeTransfer(size_t num_bytes, void* between);
   // Whether Allocate()d memory can be read and written by the host directly.
   virtual bool host_accessible() const = 0;
@@ -47,32 +47,33 @@ class DeviceContext {
   virtual void* stream() = 0;
   // Called once on the thread that will launch kernels, before the first: binds the device, sets the core budget.
   virtual const char* BindThread() = 0;
-  // The most threads that a kernel will use on the thread so bound (KernelArgs::threads).
+  // The most threads that a kernel uses on a bound thread (KernelArgs::threads).
   virtual int threads() const { return 1; }
-  // Makes an event behind everything launched so far. On the thread that launches. Here and in what follows: for
-  // devices with a null stream, on which nothing is to be waited for.
+  // Records an event behind everything launched so far. On the thread that launches. The default implementations here
+  // and below are for devices with a null stream, which have nothing to wait for.
   virtual const char* RecordEvent(int* event);
-  // Sleeps until all before the event has run, and takes the event back: one call per event, on any thread. Null, or
-  // the error that something before it met.
+  // Sleeps until everything before the event has run, then releases the event. One call per event, on any thread. Null,
+  // or the error of the work before it.
   virtual const char* WaitEvent(int event);
-  // What is launched from now on waits, on the device, for an event of another context of the same device. The event
-  // stays, for others to wait for, until it is given back. On the thread that launches on both.
+  // Makes all later launches wait, on the device, for an event of another context of the same device. The event stays
+  // valid until GiveBackEvent(). On the thread that launches on both.
   virtual const char* WaitBehind(DeviceContext& other, int event);
   virtual void GiveBackEvent(int event);
 
-  // Whether work can be captured. What is launched between the two calls does not run but becomes one piece of work;
-  // an error of EndCapture says that it cannot, and gives none. On the thread that launches.
+  // Whether work can be captured. Launches between BeginCapture() and EndCapture() do not run; they become one piece of
+  // work. If EndCapture() fails, there is none. On the thread that launches.
   virtual bool captures() const { return false; }
   virtual const char* BeginCapture();
   virtual const char* EndCapture(std::unique_ptr<CapturedWork>* work);
 
-  // Where kernels find the numbers of their act (KernelArgs::act), as they are when what was launched before has run;
-  // null: in their arguments. On the thread that launches.
+  // Where kernels find the numbers of their act (KernelArgs::act); null: in their arguments. SetActNumbers() takes
+  // effect in the order of launches. On the thread that launches.
   virtual const ActNumbers* act_numbers() { return nullptr; }
   virtual const char* SetActNumbers(const ActNumbers& numbers);
 
-  // The functions of kernels/copy.h on this device's memory, ordered on its stream; here by the host, for devices whose
-  // memory it can address. The source may lie in the memory of another device of the same kind and process.
+  // The functions of kernels/copy.h on this device's memory, in the order of its stream. The default implementations
+  // run on the host, for devices whose memory it can address. The source may lie on another device of the same kind and
+  // process.
   virtual const char* CopyRegion(const CopyRegionArgs& args);
   virtual const char* CopyRows(const CopyRowsArgs& args);  // counts are read when it runs
   virtual const char* FillZero(void* target, size_t num_bytes);
@@ -83,10 +84,11 @@ std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores);
 struct DeviceMemory {
   int64_t free_bytes = 0, total_bytes = 0;
 };
-// Of a cuda device, where this process has a context from then on; none, with the reason, as MakeCudaDevice.
+// The memory of a CUDA device; the process has a context on it from then on. Nothing, with the reason in `*why`, if
+// there is no such device.
 std::optional<DeviceMemory> CudaMemory(int index, std::string* why);
 
-// Which of several streams of a device goes first where both have something to begin.
+// Which of a device's streams goes first when several have work to begin.
 enum class StreamPriority { kNormal, kUrgent };
 // Null, with the reason in `*why`, if there is no such device or no CUDA in this build.
 std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why,

@@ -1,6 +1,6 @@
-// A program of elementwise ops (oneflow_core/elementwise.h) as kernels of all devices make it: steps that give a float
-// from one or two, all of an element in slots, rounded to what its value would be stored as. Standard library only, as
-// CUDA sources include it.
+// A program of elementwise ops (oneflow_core/elementwise.h) in the form that kernels interpret. Each step computes a
+// float from one or two others; the values of an element are in slots. A value is rounded to the type in which its
+// tensor would be stored. Standard library only, so that CUDA sources may include it.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ enum class StepOp : uint8_t {
 #undef OF_STEP_OP
 };
 
-// Of as many calls and reads as a program may have.
+// The limits of a program.
 inline constexpr int kMostSteps = 32, kMostSlots = 29;
 inline constexpr int kMostStepInputs = 8, kMostStepOutputs = 4;
 
 struct ElementwiseStep {
   StepOp op = StepOp::kCast;
-  DType dtype = DType::kFloat32;  // of what it gives
+  DType dtype = DType::kFloat32;  // of the result
   uint8_t out = 0, a = 0, b = 0;  // slots; a step of one operand reads `a` alone
   float alpha = 0;
 };
@@ -40,16 +40,17 @@ struct ElementwiseOperand {
   bool is_scalar = false;
 };
 
-// Input i is in slot i, output i in slot `inputs` + i. No step gives what it reads or what a later one still needs.
+// Input i is in slot i, output i in slot `inputs` + i. A step's result never overwrites its operands, or a slot that a
+// later step reads.
 struct ElementwiseSteps {
   ElementwiseStep steps[kMostSteps];
   ElementwiseOperand operands[kMostStepInputs + kMostStepOutputs];  // inputs first
   int count = 0, inputs = 0, outputs = 0;
-  int slots = 0;  // that are used
+  int slots = 0;  // in use
 };
 
-// What the attribute `made_of` says, with the types of the arguments' operands but without their memory. Null if it is
-// no program, or names an op that there is no step for.
+// The program of the attribute `made_of`, with the types of the operands but without their memory. Null if the
+// attribute is no program, or uses an op that has no step.
 std::shared_ptr<ElementwiseSteps> MakeElementwiseSteps(const KernelArgs& args);
 
 }  // namespace oneflow

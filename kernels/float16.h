@@ -1,4 +1,4 @@
-// f16 under the name that compilers have for it: GCC 12 knows _Float16 in C++ on x86 alone.
+// The compiler's type for f16. GCC 12 has _Float16 in C++ on x86 only.
 #pragma once
 
 namespace oneflow {

@@ -1,4 +1,4 @@
-// OF_HOST_DEVICE marks what CUDA kernels call too; elsewhere it says nothing.
+// OF_HOST_DEVICE marks functions that CUDA kernels call too. It is empty where no CUDA is compiled.
 #pragma once
 
 #ifdef __CUDACC__

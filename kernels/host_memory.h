@@ -1,5 +1,6 @@
-// Host memory that is there once it is given. Linux maps more than it has, and ends a process that touches too much of
-// it; what our devices and shared zones give is taken at once instead, as far as the host has it.
+// Host memory that is committed when it is allocated. Linux maps more memory than it has, and kills a process that
+// touches too much of it. Devices and shared zones touch all pages at once instead, and fail cleanly if the host has
+// too little.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +9,25 @@
 
 namespace oneflow {
 
-// Where the system tells about itself; tests bring their own.
+// Where Linux publishes its memory figures. Tests pass folders of their own.
 struct HostFiles {
   std::string proc = "/proc";
   std::string cgroups = "/sys/fs/cgroup";
 };
 
-// Bytes that this process could take now: what the host has left, or any control group around the process, if that is
-// less. The largest number where the system does not say.
+// Bytes that this process could allocate now: the free memory of the host, or of a control group around the process if
+// that is less. The largest number if the system does not say.
 int64_t AvailableHostBytes(const HostFiles& files = {});
 
-// Bytes that processes like this one may take in all: the host's memory, or what a control group around the process may
-// have, if that is less. The largest number where the system does not say.
+// Bytes that processes like this one may have in total: the host's memory, or the limit of a control group around the
+// process if that is less. The largest number if the system does not say.
 int64_t AllHostBytes(const HostFiles& files = {});
 
-// Takes the pages of a writable mapping that nobody has touched yet. False if the host has less: then at most a part is
-// taken, and the mapping is to be given back.
+// Commits the pages of a writable mapping that nobody has touched yet. False if the host has too little memory; then
+// some pages may be committed, and the caller must unmap them.
 bool TakePages(void* data, size_t num_bytes);
 
-// Memory that is taken: zero, page-aligned, in huge pages where the system gives them.
+// Committed memory: zeroed, page-aligned, in huge pages where the system has them.
 class HostPages {
  public:
   HostPages() = default;

@@ -1,9 +1,9 @@
-// A way between host and device memory for values that are read or fetched while the device computes.
+// Transfers between host and device memory that overlap with computation, for values that a job reads or fetches.
 //
 //   ToDevice   host slot ──own stream──► device memory between ──► operand, in the order of what is launched
 //   ToHost     operand ──► device memory between, in that order ──own stream──► host slot
 //
-// What is launched later may overwrite the operand at once, and nobody waits for the bus.
+// Later launches may overwrite the operand at once: only the copy on the device is in their order.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,13 @@ namespace oneflow {
 
 class HostTransfer {
  public:
-  // Host memory for so many transfers: one may be on its way while the next is made ready.
+  // Slots of host memory: one is in transfer while the next is filled.
   static constexpr int kSlots = 2;
 
   virtual ~HostTransfer() = default;
 
-  // Sleeps until the slot's last ToDevice has read it; then it may be written. Null, or the error that it met.
+  // Sleeps until the slot's last ToDevice() has read it, so that it may be written. Null, or the error of that
+  // transfer.
   virtual const char* WaitForSlot(int slot) = 0;
   virtual char* slot(int slot) = 0;
 
@@ -26,7 +27,7 @@ class HostTransfer {
   // The bytes are in the slot when `*event` has come (DeviceContext::WaitEvent).
   virtual const char* ToHost(int slot, const void* device, size_t num_bytes, int* event) = 0;
 
-  // Memory of the device that it took beside what it was given.
+  // Device memory that it allocated itself.
   virtual size_t device_bytes() const = 0;
 };
 

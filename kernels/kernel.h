@@ -19,10 +19,10 @@
 
 namespace oneflow {
 
-// One operand: dense, 64-byte aligned; but a group of ragged rows begins where one of its rows may, and an empty shard
-// may have any pointer. It lies row-major, but for operands of which the op's definition says that they may lie in
-// blocks (OpDef::blocks): a CPU kernel of such an op takes them both ways, those of one group alike, and shapes are
-// those of the tensor either way. CUDA kernels never see blocks, since the pass that makes them is for CPUs alone.
+// One operand. It is dense and its data are 64-byte aligned. Exceptions: a group of ragged rows is aligned as its rows
+// are, and an empty shard may have any pointer. Operands are row-major. If the op's definition allows blocks of
+// channels (OpDef::blocks), its CPU kernels take both layouts; operands of one group always have the same. `dims` are
+// the tensor's in either layout. CUDA kernels never see blocks, because the pass that makes them is for CPUs alone.
 struct TensorArg {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
@@ -41,13 +41,13 @@ struct TensorArg {
   }
 };
 
-// The dimensions as they lie, the last innermost: in blocks [n,c/16,h,w,16].
+// The dimensions in memory order, the innermost last. In blocks: [n,c/16,h,w,16].
 inline std::vector<int64_t> DimsInMemory(const TensorArg& x) {
   if (!x.in_blocks()) return {x.dims, x.dims + x.rank};
   return {x.dims[0], x.dims[1] / kBlockChannels, x.dims[2], x.dims[3], kBlockChannels};
 }
 
-// Of these, in elements.
+// The strides of DimsInMemory(), in elements.
 inline std::vector<int64_t> Strides(const TensorArg& x) {
   const std::vector<int64_t> dims = DimsInMemory(x);
   std::vector<int64_t> strides(dims.size());
@@ -59,8 +59,8 @@ inline std::vector<int64_t> Strides(const TensorArg& x) {
   return strides;
 }
 
-// What tells an act from others besides its operands. Kernels for devices with a stream read them in the device's
-// memory, so that work which was captured once is right in every act.
+// The numbers that differ from act to act. On devices with a stream, kernels read them from device memory, so that
+// captured work stays valid when it is launched again.
 struct ActNumbers {
   int64_t step = 0;         // steps since the job began
   int64_t micro_batch = 0;  // within the step
@@ -74,12 +74,12 @@ struct KernelArgs {
   void* workspace = nullptr;  // as many bytes as `workspace_bytes` asked for; contents undefined
   int threads = 1;            // the most that a run may use (cpu)
   void* state = nullptr;      // what `prepare` returned
-  // Of the act. On a device that captures work a kernel's host code must not look at `step`, and at `micro_batch` for
-  // no more than whether it is the first.
+  // The numbers of this act. On a device that captures work, a kernel's host code must not read `step`, and may only
+  // ask of `micro_batch` whether it is 0.
   int64_t step = 0;
   int64_t micro_batch = 0;
   int64_t micro_batches = 1;
-  const ActNumbers* act = nullptr;  // on the device, if it has a stream: of ops that draw random numbers
+  const ActNumbers* act = nullptr;  // in device memory, for ops that draw random numbers; null on cpu
 };
 
 // Runs (cpu) or launches (cuda) the computation. Null, or a static string that says which call failed. Must accept
@@ -90,14 +90,15 @@ struct Kernel {
   const char* op = nullptr;
   DType dtype = DType::kFloat32;  // of input 0, or of output 0 if there are no inputs
   KernelFn run = nullptr;
-  // Scratch memory; null: none. Called when a plan is made and at load: only shapes, attributes and `threads` are set,
-  // and at load `state`.
+  // Bytes of scratch memory; null: none. Called when a plan is made and again at load. Only shapes, attributes and
+  // `threads` are set, and `state` at load.
   size_t (*workspace_bytes)(const KernelArgs&) = nullptr;
-  // Makes what is expensive and depends on shapes only (a oneDNN primitive); null: none. Called once per instruction at
-  // load; data pointers are null. An empty pointer means the shapes are not supported.
+  // Makes expensive objects that depend on shapes only, such as a oneDNN primitive; null: none. Called once per
+  // instruction at load, with null data pointers. An empty result means that the kernel does not support these shapes.
   std::shared_ptr<void> (*prepare)(const KernelArgs&) = nullptr;
-  // Runs several calls at once, in any order: what they give is what `run` gives of each, to the bit. No call writes
-  // what another one reads or writes. Null: there is no such way. Of kernels without scratch memory and `prepare`.
+  // Runs several calls at once, in any order, with the same bits as one `run` after the other. REQUIRES: no call writes
+  // memory that another one reads or writes. Null: the kernel cannot. Only for kernels without scratch memory and
+  // `prepare`.
   const char* (*run_many)(std::span<const KernelArgs>) = nullptr;
 };
 

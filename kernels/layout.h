@@ -1,5 +1,5 @@
 // Kernels that only move elements: reshape, transpose, slice and its gradient, concat, broadcast_to. All are box
-// copies, so that they are the same for every device kind but for who copies:
+// copies, so a device kind provides only the copy:
 //
 //   struct Device {
 //     static const char* Copy(const KernelArgs&, DType, extent, source, source_stride, target, target_stride);
@@ -18,7 +18,7 @@ template <typename Device>
 struct BoxCopies {
   using Ints = std::vector<int64_t>;
 
-  // The operand's memory from that element on.
+  // The address of an element.
   static char* Address(const TensorArg& x, int64_t element) {
     return x.as<char>() + element * static_cast<int64_t>(SizeOf(x.dtype));
   }
@@ -28,7 +28,7 @@ struct BoxCopies {
     return static_cast<int>(axis < 0 ? axis + x.rank : axis);
   }
 
-  // A shard of a reshape is a reshape of the shard: the signatures guarantee it.
+  // The signatures guarantee that a shard of the result is a reshape of a shard of the input.
   static const char* Reshape(const KernelArgs& args) {
     const TensorArg& x = args.in[0];
     if (x.count != args.out[0].count) return "reshape: input and output shards differ in size";

@@ -1,6 +1,6 @@
-// Loops over boxes of strided operands, with as few dimensions as possible: those of one element are left out, and
-// neighbours that every operand passes through in one stride become one. Standard library only, so that CUDA sources
-// may include it.
+// Loops over boxes of strided operands, with as few dimensions as possible. Dimensions of one element are dropped, and
+// neighbours are merged where every operand passes through both with one stride. Standard library only, so that CUDA
+// sources may include it.
 //
 //   [4,5,6] of dense operands               one dimension of 120
 //   [4,5,6] + [6]                           20 x 6: the row is repeated (stride 0)
@@ -17,14 +17,14 @@
 
 namespace oneflow {
 
-// One dimension of a loop over N operands: stride[i] is what operand i moves by, in elements; 0 repeats it.
+// One dimension of a loop over N operands. Operand i moves by stride[i] elements; 0 repeats it.
 template <size_t N>
 struct LoopDim {
   int64_t extent = 1;
   std::array<int64_t, N> stride = {};
 };
 
-// Outermost first, before and after. Empty if there is one element.
+// The merged dimensions, outermost first as the given ones are. Empty if there is one element.
 template <size_t N>
 std::vector<LoopDim<N>> Merged(std::span<const LoopDim<N>> dims) {
   std::vector<LoopDim<N>> merged;
@@ -41,7 +41,7 @@ std::vector<LoopDim<N>> Merged(std::span<const LoopDim<N>> dims) {
   return merged;
 }
 
-// Of a copy from operand 0 to operand 1, whose memory it runs through from the largest stride to the smallest.
+// The loop of a copy from operand 0 to operand 1. Dimensions are ordered by operand 1's strides, the largest first.
 inline std::vector<LoopDim<2>> CopyLoop(std::span<const int64_t> extent, std::span<const int64_t> source_stride,
                                         std::span<const int64_t> target_stride) {
   std::vector<LoopDim<2>> dims;
@@ -53,8 +53,8 @@ inline std::vector<LoopDim<2>> CopyLoop(std::span<const int64_t> extent, std::sp
   return Merged<2>(dims);
 }
 
-// Of c = f(a, b) by NumPy's broadcasting, over all dimensions of c but the last `without`. Strides count the elements
-// of a and b in units of their last `without` dimensions.
+// The loop of c = f(a, b) with NumPy's broadcasting, over all dimensions of c except the last `without`. Strides of a
+// and b are in units of their last `without` dimensions.
 inline std::vector<LoopDim<2>> BroadcastLoop(const TensorArg& a, const TensorArg& b, const TensorArg& c,
                                              int without = 0) {
   std::vector<LoopDim<2>> dims(c.rank - without);

@@ -1,7 +1,7 @@
-// What an update by a rule (oneflow_core/optimizer_rules.h) makes of an element: the formula once, for vectors of
-// floats (kernels/cpu), one float (kernels/cuda) and doubles (the tests' reference). `Functions` has what a formula
-// needs of its kind of number: Sign. AdamW is in the optimizer.{cc,cu} of each device instead: its powers of the step
-// cost more than an element, and GPUs update many tensors at once.
+// The update formulas of the optimizer rules (oneflow_core/optimizer_rules.h), written once for vectors of floats
+// (kernels/cpu), single floats (kernels/cuda) and doubles (the tests' reference). `Functions` provides Sign for the
+// type of number. AdamW is in each device's optimizer.{cc,cu} instead, because it computes powers of the step once per
+// tensor, and on GPUs updates many tensors at once.
 //
 // CUDA sources include this: OF_EVERYWHERE is __host__ __device__ there.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// F(Rule, op): OF_UPDATE_RULES(F) lists what follows.
+// OF_UPDATE_RULES(F) calls F(Rule, op) for each rule below.
 #define OF_UPDATE_RULES(F) F(SgdRule, "sgd_update") F(LionRule, "lion_update")
 
 struct SgdRule {
@@ -26,7 +26,7 @@ struct SgdRule {
         decay(static_cast<float>(attrs.Double("weight_decay"))),
         nesterov(attrs.Bool("nesterov")) {}
 
-  // `g` is not scaled yet.
+  // `g` is the gradient before it is multiplied by `scale`.
   template <typename Functions, typename V, typename Rate>
   OF_EVERYWHERE inline __attribute__((always_inline)) void Update(Rate lr, Rate scale, V& w, V (&u)[kStates],
                                                                   V g) const {

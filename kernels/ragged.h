@@ -1,5 +1,5 @@
-// The rows of a ragged operand: how many of them are filled, of those that a shard or a box of it holds. Standard
-// library only, so that CUDA sources may include it.
+// The filled rows of ragged operands: how many of a shard's or a box's rows are filled. Standard library only, so that
+// CUDA sources may include it.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace oneflow {
 
-// Of the rows [first, first + rows) of a group those that lie before its count; a count outside the tensor is no more
-// than a place.
+// The number of filled rows among rows [first, first + rows) of a group of `count` filled rows. A count outside the
+// tensor is clamped.
 OF_HOST_DEVICE inline int64_t FilledRows(int32_t count, int64_t first, int64_t rows) {
   const int64_t filled = count - first;
   return filled < 0 ? 0 : filled > rows ? rows : filled;
@@ -19,11 +19,11 @@ OF_HOST_DEVICE inline int64_t FilledRows(int32_t count, int64_t first, int64_t r
 struct RaggedRows : ShardedRows {
   using ShardedRows::ShardedRows;
   OF_HOST_DEVICE int64_t Filled(int32_t count) const { return FilledRows(count, first, rows); }
-  // Whether a group can have so many rows.
+  // Whether a group can have `count` rows.
   OF_HOST_DEVICE bool Allows(int32_t count) const { return count >= 0 && count <= logical_rows; }
 };
 
-// The rows of a box of groups, and where a shard's counts tell of them.
+// The rows of a box of groups, and where their counts are among the shard's.
 struct RowBox {
   int64_t Filled(int32_t count) const { return FilledRows(count, first_row, rows); }
 

@@ -1,5 +1,5 @@
 // Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
-// keyed by logical element index, so that a tensor is the same however it is cut. Shared by all devices and by the
+// counted by logical element index, so that a tensor does not depend on how it is split. Shared by all devices and by
 // initialisers.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Random numbers of consecutive logical elements in host memory, for initial values: what an element gets depends on
-// key and index alone, not on where a call begins or ends.
+// Random numbers of consecutive logical elements in host memory, for initial values. An element's value depends on key
+// and index only, not on where a call begins or ends.
 #pragma once
 
 #include <cstdint>

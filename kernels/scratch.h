@@ -1,4 +1,4 @@
-// What kernels ask for of scratch memory, asked without a device: so that a plan can set it aside.
+// The scratch memory of kernels, computed without a device, so that a plan can reserve it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace oneflow {
 
-// Shards without data, as if at the beginning of their tensors. Borrows the types.
+// Operands of these shapes without data, as if they began their tensors. Borrows the types.
 class ShapeArgs {
  public:
   explicit ShapeArgs(absl::Span<const ShardType> types);
@@ -25,12 +25,11 @@ class ShapeArgs {
   std::vector<TensorArg> args_;
 };
 
-// The ops of which a kernel may ask for any.
+// The ops with a kernel that may need scratch memory.
 std::set<std::string> OpsWithScratch(const KernelTable& kernels);
 
-// Bytes that the kernel of `op` asks for on shards of these types when its device uses up to `threads` threads; 0 if
-// there is no such kernel. Less than it will ask for where only its `prepare` finds out (convolutions on cuda, whose
-// library measures).
+// Scratch bytes of the kernel of `op` on shards of these types, on a device of up to `threads` threads; 0 if there is
+// no such kernel. Too little where only `prepare` knows (convolutions on CUDA, whose library measures).
 int64_t ScratchBytes(const KernelTable& kernels, const std::string& op, const AttrMap& attrs,
                      absl::Span<const ShardType> inputs, absl::Span<const ShardType> outputs, int threads);
 

@@ -1,4 +1,4 @@
-// The heads of attention, as its kernels see them.
+// The heads of attention, for its kernels.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,9 @@ struct AttentionShape {
   int64_t batch, tokens, columns, d, heads;
   float scale;
   bool causal;
-  // Where the first element of a sample's head is.
+  // The offset of a head's first element.
   int64_t HeadAt(int64_t task) const { return task / heads * tokens * columns + task % heads * d; }
-  // How far behind it the next one lies, of the tasks before `end`; 0: there is none.
+  // The distance from a task's head to the next one's, among tasks before `end`; 0: there is no next one.
   int64_t Ahead(int64_t task, int64_t end) const { return task + 1 < end ? HeadAt(task + 1) - HeadAt(task) : 0; }
   // Keys that query i sees.
   int64_t Visible(int64_t i) const { return causal ? i + 1 : tokens; }
@@ -41,8 +41,8 @@ struct AttentionHead {
   T *dq, *dk, *dv;
 };
 
-// Asks for a row of a head that comes next. Rows lie apart, so that no processor foresees them; and more of them than a
-// processor waits for at a time are only foreseen if they are asked for between rows that are computed.
+// Prefetches a row of the next head. Rows lie apart, so hardware prefetchers do not see them coming. A processor has
+// few outstanding loads; issue the prefetches between the rows that are computed.
 template <int kForWriting, typename T>
 OF_INLINE void PrefetchHeadRow(const AttentionShape& s, const T* row) {
   constexpr int64_t kLineElements = kLine * static_cast<int64_t>(sizeof(float) / sizeof(T));

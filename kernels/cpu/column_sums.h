@@ -1,5 +1,5 @@
-// Sums of columns over rows: of fixed blocks of rows, in the workspace, and then of the blocks in order, whatever the
-// number of threads.
+// Sums of columns over rows. Fixed blocks of rows are summed in the workspace, then the blocks in order, so the bits do
+// not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ inline size_t ColumnSumsWorkspace(int64_t rows, int64_t n) {
   return static_cast<size_t>(FixedBlocks(rows).count * n) * sizeof(float);
 }
 
-// add(begin, end, sums) adds rows [begin, end) to kTotals * n sums, which become `totals`, of n each. It reads and
-// writes `row_bytes` of a row. `workspace`: ColumnSumsWorkspace(rows, kTotals * n).
+// Computes kTotals totals of n sums each. add(begin, end, sums) adds rows [begin, end) to the kTotals * n sums; it
+// reads and writes `row_bytes` per row. `workspace` has ColumnSumsWorkspace(rows, kTotals * n) bytes.
 template <size_t kTotals, typename Add>
 void SumColumns(int64_t rows, int64_t n, int64_t row_bytes, void* workspace, const std::array<float*, kTotals>& totals,
                 Add&& add) {
@@ -42,7 +42,8 @@ void SumColumns(int64_t rows, int64_t n, int64_t row_bytes, void* workspace, con
   }
 }
 
-// sums[n] += rows of x, in order: several in one go, so that the sums are loaded and stored once for all.
+// sums[n] += the rows of x, in order. Several rows are added at a time, so that sums are loaded and stored once for
+// them.
 inline constexpr int64_t kRowsAtOnce = 8;
 template <typename T>
 void AddColumns(const T* x, int64_t rows, int64_t n, float* sums) {

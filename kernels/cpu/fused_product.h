@@ -1,4 +1,4 @@
-// Products by weights in panels, and what follows them, in one.
+// Products by weights in panels, fused with the ops that follow.
 #pragma once
 
 #include "kernels/families.h"

@@ -1,4 +1,4 @@
-// A bias and a gelu in one pass over rows, and the gradients of both, for the kernels that have such rows.
+// A bias and a gelu in one pass over rows, and their gradients, for several kernels.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ void GeluGradOf(int64_t n, const T* dy, const T* x, T* dx) {
   VecLoop(n, [&](int64_t i, auto lanes) { Store(dx + i, Load(dy + i, lanes) * GeluSlope(Load(x + i, lanes)), lanes); });
 }
 
-// h = x + b and y = gelu(h as it was rounded), of rows of c numbers. h may be x.
+// h = x + b, and y = gelu(h) of the rounded h, for rows of c numbers. h may be x.
 template <typename T>
 void AddBiasAndGelu(int64_t rows, int64_t c, const T* x, const float* b, T* h, T* y) {
   ParallelFor(rows, Grain(3 * static_cast<int64_t>(sizeof(T)) * c), [&](int64_t begin, int64_t end) {
@@ -30,8 +30,8 @@ void AddBiasAndGelu(int64_t rows, int64_t c, const T* x, const float* b, T* h, T
   });
 }
 
-// d = dy gelu'(h) and db = the sums of d's columns; rows are added while the first cache has them. d may be dy.
-// `workspace`: ColumnSumsWorkspace(rows, c).
+// d = dy gelu'(h), and db = the sums of d's columns. Rows are added while they are in the first-level cache. d may be
+// dy. `workspace`: ColumnSumsWorkspace(rows, c).
 template <typename T>
 void GeluGradAndSums(int64_t rows, int64_t c, const T* dy, const T* h, T* d, float* db, void* workspace) {
   SumColumns<1>(rows, c, 3 * static_cast<int64_t>(sizeof(T)) * c, workspace, {db},

@@ -1,7 +1,7 @@
-// c = op(a) op(b) of floats: of many rows by a small matrix as panel_gemm.h says, all others by oneDNN's sgemm.
+// c = op(a) op(b) of floats. Many rows by a small matrix go through panel_gemm.h, all others through oneDNN's sgemm.
 //
-// sgemm and not oneDNN's matmul primitive: on the shapes of transformers it is as fast or faster, it packs its
-// operands, so a leading dimension that is a multiple of 4 KiB does not halve it, and it has nothing to prepare
+// Why sgemm and not oneDNN's matmul primitive: it is at least as fast on the shapes of transformers, it packs its
+// operands, so that a leading dimension of a multiple of 4 KiB costs nothing, and it needs no preparation
 // (kernels/NOTES.md).
 #pragma once
 
@@ -14,19 +14,19 @@ struct ProductShape {
   int64_t batch, m, n, k;
   bool transpose_a, transpose_b;
   bool packed_b = false;  // b lies in panels (oneflow_core/packed.h): one matrix of bf16
-  // Elements from a row to the next, as matrices lie; 0: dense. Of one matrix only, and not of one in panels.
+  // Elements from one row to the next; 0: dense. Only for one matrix that is not in panels.
   int64_t row_a = 0, row_b = 0, row_c = 0;
-  bool accumulate = false;  // c += op(a) op(b), of one matrix
-  int64_t parts = 1;        // k in so many, a thread each (PartsOfRows)
+  bool accumulate = false;  // c += op(a) op(b); only for one matrix
+  int64_t parts = 1;        // k is cut into so many, a thread for each (PartsOfRows)
 };
 
-// In how many parts the rows of a product a^T b, as of a weight's gradient, are best summed by up to `threads` threads.
+// The best number of parts for the sum over rows in a^T b, as in a weight's gradient, with up to `threads` threads.
 int64_t PartsOfRows(const ProductShape& shape, int threads);
 
-// Floats of workspace with which Gemm multiplies by panels; 0 where sgemm is as fast.
+// Floats of workspace that Gemm needs to multiply by panels; 0 where sgemm is as fast.
 int64_t GemmWorkspace(const ProductShape& shape);
-// c = op(a) op(b) of one pair of matrices of floats, and `bias`, n floats or null, added to each row. Null, or which
-// call failed. `workspace`: null, or GemmWorkspace floats. REQUIRES: no bias of what accumulates.
+// c = op(a) op(b) for one pair of matrices of floats, plus `bias` in each row: n floats, or null. Null, or which call
+// failed. `workspace`: null, or GemmWorkspace floats. REQUIRES: no bias together with `accumulate`.
 const char* Gemm(const ProductShape& shape, const float* a, const float* b, float* c, float* workspace,
                  const float* bias = nullptr);
 

@@ -1,4 +1,4 @@
-// The product and loss of a model's head in blocks of rows.
+// The product of a model's head fused with its loss, in blocks of rows.
 #pragma once
 
 #include "kernels/families.h"

@@ -19,11 +19,11 @@ namespace oneflow::cpu {
 class NarrowProduct {
  public:
   enum class Way : uint8_t { kLibrary, kWidened };
-  // The fastest on this processor.
+  // The fastest way on this processor.
   static Way Fastest(DType in);
 
-  // Of operands `in`, which is narrow, to a floating `out`. Null if the library has no such product. REQUIRES: what is
-  // widened is dense and not accumulated.
+  // A product of operands of the narrow type `in` with a result of the floating type `out`. Null if the library has no
+  // such product. REQUIRES: for kWidened the matrices are dense and c is not accumulated.
   static std::unique_ptr<NarrowProduct> Make(const ProductShape& shape, DType in, DType out, Way way);
 
   virtual ~NarrowProduct() = default;

@@ -1,18 +1,18 @@
-// c = a op(b) + bias of floats where rows are many and b is small:
+// c = a op(b) + bias of floats, for many rows and a small b:
 //
 //   b lies in panels of two registers' columns            once, for all threads, in the workspace
 //   for each tile of a thread's rows:                     its rows of a stay in the first cache
 //     for each panel:   sums of the tile in registers     meanwhile the next tile's rows are asked for
 //
-// Against sgemm, which copies a too, what is gained is the time to wait for a where no cache holds it, and where b lies
-// transposed, which the library divides badly between threads (kernels/NOTES.md).
+// Unlike sgemm, this does not copy a. It is faster where no cache holds a, and where b is transposed, which the library
+// divides badly between threads (kernels/NOTES.md).
 #pragma once
 
 #include "kernels/cpu/gemm.h"
 
 namespace oneflow::cpu {
 
-// Whether it is faster so. REQUIRES of what is multiplied so: this.
+// Whether this way is faster. REQUIRED of each shape that GemmByPanels() gets.
 bool SuitsPanels(const ProductShape& shape);
 
 // `panels`: n * k floats. `bias`: n floats, or null.

@@ -1,5 +1,4 @@
-// Random bits of consecutive elements (kernels/random.h), as many Philox blocks side by side as a register has 64-bit
-// lanes.
+// Random bits of consecutive elements (kernels/random.h). A register computes one Philox block in each 64-bit lane.
 #pragma once
 
 #include <cstring>
@@ -12,8 +11,8 @@ inline constexpr int64_t kPhiloxGroup = 32;  // elements: eight blocks of four
 
 inline constexpr int64_t kBlocks = sizeof(U64s) / sizeof(uint64_t);
 
-// The words of blocks [first, first + kBlocks), in the lower halves of 64-bit lanes. The upper halves hold garbage,
-// which a product of lower halves does not see.
+// The words of blocks [first, first + kBlocks). They are computed in the lower halves of 64-bit lanes; the upper halves
+// hold garbage, which MultiplyLower() ignores.
 OF_INLINE void BlockBits(uint64_t key, uint64_t step, uint64_t first, uint32_t* bits) {
   const U64s block = ForLanes<U64s>([](uint64_t lane) OF_INLINED { return lane; }) + first;
   U64s c0 = block, c1 = block >> 32, c2 = U64s{} + step, c3 = U64s{} + (step >> 32);

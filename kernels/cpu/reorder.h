@@ -7,7 +7,7 @@
 
 namespace oneflow::cpu {
 
-// Of elements of 16 or 32 bits. As KernelFn.
+// A KernelFn, for elements of 16 or 32 bits.
 const char* Reorder(const KernelArgs& args);
 
 }  // namespace oneflow::cpu

@@ -1,20 +1,20 @@
-// c[m,n] = a[k,m]^T b[k,n] of bf16 where k, the rows, are many and the sums few, as of the gradient of a narrow layer's
-// weight. The library would give its threads the sums, so that each of them reads and weaves all rows of an operand;
-// here they are given rows:
+// c[m,n] = a[k,m]^T b[k,n] of bf16 for many rows k and few sums m n, as in the gradient of a narrow layer's weight. The
+// library divides the sums among its threads, so that each reads and packs all rows of an operand. Here threads divide
+// the rows:
 //
 //   for each block of a thread's rows:   weave the pairs of rows of a and b into panels of 32 columns
 //                                        for each tile of 8 x 32 sums: add the block's pairs
 //   c = the threads' sums, added in order
 //
-// Only where the processor has dot products of pairs (small_gemm.h).
+// Only on processors with dot products of pairs (small_gemm.h).
 #pragma once
 
 #include "kernels/cpu/narrow_product.h"
 
 namespace oneflow::cpu {
 
-// Null where the library is as fast: of many sums, of few rows, of columns that fill no panels, and on processors that
-// have no dot products of pairs. `threads`: the most that a run may use, by which sums are divided.
+// Null where the library is as fast: for many sums, few rows, or columns that fill no panels, and on processors without
+// dot products of pairs. `threads`: the most that a run may use; the partial sums depend on it.
 std::unique_ptr<NarrowProduct> MakeRowsProduct(const ProductShape& shape, DType in, DType out, int threads);
 
 }  // namespace oneflow::cpu

@@ -1,10 +1,10 @@
-// Products of small matrices that live in the first two caches, for kernels that fuse them with other work on one core:
-// tiles of 8 rows by two registers of sums (6 where there are 16 registers), b's rows are read as vectors, a's elements
-// are broadcast.
+// Products of small matrices in the first two levels of cache, for kernels that fuse them with other work on one core.
+// A tile has 8 rows by two registers of sums (6 rows on processors with 16 registers). Rows of b are read as vectors,
+// elements of a are broadcast.
 //
 // With AVX-512 a tile takes 16 multiply-adds (8 cycles) and 10 loads (5 cycles) per step of k, so arithmetic is the
-// bound. Where the processor has dot products of pairs of bf16, a step may take two of k: what lies in the place of a
-// float is then a pair of neighbours along k, the first in the lower half. Such products flush numbers below 2^-126.
+// bound. On processors with dot products of pairs of bf16, a step may take two of k: each 32-bit element is then a pair
+// of neighbours along k, the first in the lower half. Such products flush numbers below 2^-126.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace oneflow::cpu {
 
-// Whether kernels multiply by pairs. Not where there are tiles: Intel's processors take four times as long for a
-// product of pairs as for one of floats.
+// Whether kernels multiply by pairs. Processors with tiles do not: on Intel's a product of pairs takes four times as
+// long as one of floats.
 #if defined(__AVX512BF16__) && ONEFLOW_TILES == 0
 inline constexpr bool kMultipliesPairs = true;
 #else
 inline constexpr bool kMultipliesPairs = false;
 #endif
 
-// Steps that k numbers take.
+// The steps for k numbers.
 template <bool kPairs>
 OF_INLINE int64_t Steps(int64_t k) {
   return kPairs ? (k + 1) / 2 : k;
@@ -46,16 +46,16 @@ OF_INLINE F32s MultiplyAdd(F32s x, F32s y, F32s sum) {
   return sum + x * y;
 }
 
-// One operand that may be read along either dimension: element (row, column) is at data[row * row_stride + column *
+// An operand with a stride for each dimension: element (row, column) is at data[row * row_stride + column *
 // column_stride].
 struct Strided {
   const float* data;
   int64_t row_stride, column_stride;
 };
 
-// What of a product is left out because a triangle of c is not read, or one of a is zero: row i of c ends at column i +
-// columns_to, its sums at number i + k_to of k; and they begin at number i - k_from. Left out in whole tiles: what lies
-// on the other side within a tile is computed, so zeros of a there have to be zeros.
+// The part of a product that is skipped because a triangle of c is not read, or a triangle of a is zero. Row i of c
+// ends at column i + columns_to; its sums run over k from i - k_from to i + k_to. Only whole tiles are skipped. Tiles
+// on the diagonal are computed in full, so the zeros of a in them must be there.
 struct Triangle {
   static constexpr int64_t kNone = int64_t{1} << 40;
   int64_t columns_to = kNone, k_to = kNone, k_from = kNone;
@@ -68,7 +68,7 @@ inline constexpr int kTileRows = 8;
 inline constexpr int kTileRows = 6;
 #endif
 
-// sum += a b of kRows rows and kVectors registers of columns, of whose last `lanes` are there.
+// sum += a b for kRows rows and kVectors registers of columns; the last register has `lanes`.
 template <bool kPairs, int kRows, int kVectors, typename Lanes>
 OF_INLINE void AddProducts(int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb,
                            F32s (&sum)[kRows][kVectors], Lanes lanes) {
@@ -87,7 +87,7 @@ OF_INLINE void AddProducts(int64_t k, const float* a, int64_t a_row, int64_t a_k
   }
 }
 
-// kRows rows of kVectors registers of c, of which the last register stores `lanes`.
+// Stores kRows rows of kVectors registers of c; of the last register only `lanes`.
 template <int kRows, int kVectors, bool kAccumulate, bool kPairs, typename Lanes>
 OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb, float* c,
                         int64_t ldc, Lanes lanes) {
@@ -107,7 +107,7 @@ OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, c
   }
 }
 
-// Of a block of columns the tiles from row `i` on.
+// The tiles of a block of columns, from row `i` on.
 template <int kVectors, bool kAccumulate, bool kPairs, typename Lanes>
 inline void GemmColumns(int64_t i, int64_t m, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc,
                         const Triangle& triangle, Lanes lanes) {
@@ -125,8 +125,8 @@ inline void GemmColumns(int64_t i, int64_t m, int64_t k, Strided a, const float*
   if (i < m) tile.template operator()<1>();
 }
 
-// c[m,n] = a[m,k] b[k,n], or c += a b, but for what `triangle` leaves out. b and c have rows of stride ldb, ldc with
-// unit steps; k counts steps.
+// c[m,n] = a[m,k] b[k,n], or c += a b, without the part that `triangle` skips. Rows of b and c are dense, with strides
+// ldb and ldc; k counts steps.
 template <bool kAccumulate, bool kPairs = false>
 inline void SmallGemm(int64_t m, int64_t n, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc,
                       const Triangle& triangle = {}) {

@@ -7,28 +7,28 @@
 // Kernels are written over `Tiles`, which is one of:
 //
 //   HardwareTiles   the processor's; variant `amx`
-//   TwinTiles       the same computed by vectors, bit for bit, on any processor; variant `amx_twin`, which tests run.
-//                   It counts what it is asked for, so that the time of a kernel can be predicted without any tiles.
+//   TwinTiles       the same bits computed with vectors on any processor; variant `amx_twin`, which tests run.
+//                   It counts operations, so that a kernel's time can be predicted without tiles.
 //
 //   const Tiles::Scope scope;                       in each thread, before its first tile; releases them at the end
 //   Tiles::Zero<0>();                               or Load
 //   for (...) { Tiles::Load<4>(a, stride); Tiles::Load<6>(b, stride); Tiles::Dot<0, 4, 6>(); }
 //   Tiles::Store<0>(sums, stride);
 //
-// Strides are bytes from a row to the next. A row is 64 bytes and may begin anywhere. Calls of libraries may release
-// tiles, so that none is made while a scope is open.
+// Strides are bytes from one row to the next. A row has 64 bytes and may begin anywhere. Do not call libraries while a
+// scope is open: they may release tiles.
 //
 // What Dot computes, for each sum c (found by comparing with the processor over millions of sums):
 //
 //   e = o = +0;   for each pair p in order:  e = fma(a[2p], b[2p], e);  o = fma(a[2p+1], b[2p+1], o);   c += e + o
 //
-// rounded to nearest even at every step; numbers below 2^-126, of operands and results, are zeros of their sign. So 32
-// terms are not added as 2 x 16 terms are: who cuts sums elsewhere gets other bits.
+// Every step rounds to nearest even. Operands and results below 2^-126 become zeros of their sign. Adding 32 terms
+// gives other bits than adding 16 terms twice, so the bits depend on where sums are cut.
 #pragma once
 
 #include <cstdint>
 
-// Which tiles the kernels are compiled for: 0 none, 1 the processor's, 2 the twin's (tools/dev/cmake/rooms.cmake).
+// The tiles that kernels are compiled for: 0 none, 1 the processor's, 2 the twin (tools/dev/cmake/rooms.cmake).
 #ifndef ONEFLOW_TILES
 #define ONEFLOW_TILES 0
 #endif
@@ -54,7 +54,7 @@ inline constexpr bool kHasTiles = true;
 using Tiles = TwinTiles;
 #else
 inline constexpr bool kHasTiles = false;
-// What all tiles have. Without any there are no definitions: no kernel calls them.
+// The interface of all tiles. Where there are none it has no definitions, and no kernel calls it.
 class Tiles {
  public:
   class Scope {};

@@ -1,4 +1,4 @@
-// Attention of bf16 and its gradient on tiles (tile.h), a head at a time. P and dS are rounded to bf16, scores, softmax
+// Attention of bf16 and its gradient on tiles (tile.h), a head at a time. P and dS are rounded to bf16; scores, softmax
 // and sums are floats.
 //
 //   forward    for each 32 queries:     S = Q K^T    P = 2^(S - max), sums    out = P V / sums
@@ -6,8 +6,8 @@
 //                                       dV = P^T dout    dK = dS^T Q
 //              for each 256 keys:       dQ^T += K^T dS^T
 //
-// Backward goes by keys and transposed, since lse and D then lie along the lanes: no sums across them, and P^T and dS^T
-// are left operands as they lie. All sums over queries stay in tiles.
+// The backward pass walks through keys, and its matrices are transposed. So lse and D lie along the lanes, no sum
+// crosses lanes, P^T and dS^T are left operands as they are, and all sums over queries stay in tiles.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace oneflow::cpu {
 
-// Whether heads of this shape go by tiles: there are some, and a head's columns are whole steps of 32.
+// Whether heads of this shape use tiles: the processor has them, and a head has a multiple of 32 columns.
 bool SuitsTiles(const AttentionShape& shape);
 
-// Bytes of workspace that each thread takes.
+// Bytes of workspace for each thread.
 size_t ForwardTileScratch(const AttentionShape& shape);
 size_t BackwardTileScratch(const AttentionShape& shape);
 
-// The ops on operands of bf16. REQUIRES: SuitsTiles, and the workspace.
+// The ops, on operands of bf16. REQUIRES: SuitsTiles(), and the workspace.
 const char* AttentionOnTiles(const KernelArgs& args);
 const char* AttentionGradOnTiles(const KernelArgs& args);
 

@@ -1,11 +1,11 @@
-// Blocks of 32 x 32 sums, of four tiles, and the loop over strips and panels of such blocks that one thread runs.
+// Blocks of 32 x 32 sums in four tiles, and one thread's loop over strips and panels of such blocks.
 //
 //     a: 32 rows                             b: 32 columns
 //     tile 4 │ first                         tiles 6, 7: first, second
 //     tile 5 │ second                        sums: tiles 0 1
 //                                                        2 3
 //
-// So four loads serve four products, which is what the first cache gives.
+// Four loads serve four products; the first-level cache delivers no more.
 #pragma once
 
 #include <algorithm>
@@ -22,23 +22,23 @@ namespace oneflow::cpu {
 
 inline constexpr int64_t kBlock = 2 * kTileSide;  // rows and columns of a block
 
-// Where two neighbouring tiles of an operand lie, and those that follow along the sum; in bytes.
+// The addresses of two neighbouring tiles of an operand, and the distance to the next two along the sum, in bytes.
 struct TilePair {
   const char* first;
   int64_t second;  // from the first tile to the second
   int64_t next;    // from either to the one that follows
   int64_t row;     // from a row of a tile to the next
 };
-// Tiles that were packed for this: both of a step in turn, dense.
+// Packed tiles: the two of a step are adjacent, and steps follow one another.
 inline TilePair PackedTiles(const void* first) {
   return {static_cast<const char*>(first), kTileBytes, 2 * kTileBytes, kTileRowBytes};
 }
-// Rows of a row-major matrix of bf16, `row` bytes apart, as a's.
+// The tiles of a in a row-major matrix of bf16 whose rows are `row` bytes apart.
 inline TilePair TilesOfRows(const void* first, int64_t row) {
   return {static_cast<const char*>(first), kTileSide * row, kTileRowBytes, row};
 }
 
-// 32 columns of a weight in panels (oneflow_core/packed.h) of `terms` rows, half of one of its own panels, as b's.
+// The tiles of b in a weight in panels (oneflow_core/packed.h) of `terms` rows: 32 columns, half a panel.
 inline TilePair TilesOfPanel(const void* packed, int64_t terms, int64_t panel) {
   constexpr int64_t kRow = kPanelColumns * kPairedRows * static_cast<int64_t>(sizeof(uint16_t));
   static_assert(kPanelColumns == 2 * kBlock && kPairedRows == 2);
@@ -68,7 +68,8 @@ OF_INLINE void StoreSums(float* to, int64_t row) {
   Tiles::Store<3>(to + kTileSide * row + kTileSide, bytes);
 }
 
-// sums += a b over `steps` times 32 terms; between(step) is run behind each step's products, while they are computed.
+// sums += a b over `steps` times 32 terms. between(step) runs after each step's products are issued, while they are
+// computed.
 template <typename Between>
 OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps, Between&& between) {
   const char *x = a.first, *y = b.first;
@@ -88,9 +89,9 @@ OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps
   MultiplyBlock(a, b, steps, [](int64_t) OF_INLINED {});
 }
 
-// Strips of 32 rows and panels of 32 columns that one thread multiplies. For each few strips it goes through all
-// panels, so that the strips stay in the second cache and a panel in the first. Sums may be of several products, each
-// of as many terms as its `steps` times 32.
+// One thread's strips of 32 rows and panels of 32 columns. It goes through all panels for a few strips at a time, so
+// that the strips stay in the second-level cache and a panel in the first. A sum may be of several products, each of
+// `steps` times 32 terms.
 struct StripsAndPanels {
   static constexpr int kMostProducts = 3;
   int64_t first_strip, last_strip, strips_at_once;
@@ -101,7 +102,7 @@ struct StripsAndPanels {
   int64_t all_steps() const { return std::accumulate(steps.begin(), steps.begin() + products, int64_t{0}); }
 };
 
-// f(index, product), or f(index) of what is the same in all.
+// f(index, product), or f(index) where all products share an operand.
 template <typename F>
 OF_INLINE TilePair TilesAt(F&& f, int64_t index, int product) {
   if constexpr (std::is_invocable_v<F, int64_t, int>) {
@@ -111,9 +112,9 @@ OF_INLINE TilePair TilesAt(F&& f, int64_t index, int product) {
   }
 }
 
-// a_of(strip) and b_of(panel) are TilePairs; of several products a_of(strip, product). finish(strip, panel, row, sums)
-// is given each row of each block, 32 floats; it runs between the products of the next block. A panel's lines are asked
-// for during the one before. REQUIRES: a Tiles::Scope.
+// a_of(strip) and b_of(panel) give TilePairs; with several products they take (strip, product). finish(strip, panel,
+// row, sums) receives each row of each block, 32 floats; it runs between the products of the next block. A panel is
+// prefetched during the one before. REQUIRES: a Tiles::Scope.
 template <typename AOf, typename BOf, typename Finish>
 void MultiplyStrips(const StripsAndPanels& all, AOf&& a_of, BOf&& b_of, Finish&& finish) {
   alignas(64) float sums[2][kBlock * kBlock];

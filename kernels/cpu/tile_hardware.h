@@ -1,16 +1,16 @@
-// The processor's tiles (tile.h), by AMX. The only file with its instructions, written as assembler: GCC 12's
-// intrinsics do not say which memory they read, so that it may move or drop stores before them; and so they need no
-// -mamx flags.
+// The processor's tiles (tile.h): AMX. Only this file has AMX instructions. They are written in assembler, because GCC
+// 12's intrinsics do not declare the memory that they read, so that it may move or drop stores before them. Assembler
+// also needs no -mamx flags.
 //
-// A process has to ask the system before its first tile (kernels/cpu/dispatch.cc does), and each thread loads the
-// configuration for itself.
+// A process must ask the system for permission before its first tile (kernels/cpu/dispatch.cc does). Each thread loads
+// the configuration for itself.
 #pragma once
 
 #include <cstdint>
 
 namespace oneflow::cpu {
 
-// As ldtilecfg reads it: of each tile how many bytes a row has, and how many rows there are.
+// The format of ldtilecfg: for each tile the bytes of a row and the number of rows.
 struct alignas(64) TileConfiguration {
   uint8_t palette = 1, first_row = 0;
   uint8_t reserved[14] = {};
@@ -29,7 +29,7 @@ constexpr TileConfiguration AllOfEightTiles() {
 
 class HardwareTiles {
  public:
-  // While one is open the thread's tiles are configured, each to all of its size.
+  // While one is open, all tiles of the thread are configured at full size.
   class Scope {
    public:
     Scope() {

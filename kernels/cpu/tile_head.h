@@ -6,9 +6,9 @@
 //   2  for each row:   lse, the loss, and what makes p dloss of e for each part
 //   3  for each 1,024 classes:   dz = e factor - one-hot dloss      dw = x^T dz       dx += dz w^T
 //
-// A row some of whose logits lie so far above the guess that e or its factor would not be exact goes through its part
-// again, with its greatest logit. dz at the label is computed of the logit itself, in float: of a model that is sure, e
-// rounded would be off by more than 1 - p.
+// If some logits of a row lie so far above the guess that e or its factor would lose precision, the row's part is
+// computed again with its greatest logit. dz at the label is computed in float from the logit itself: when a model is
+// sure, the rounding of e would exceed 1 - p.
 //
 // Results do not depend on the number of threads.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace oneflow::cpu {
 
-// What one of the head's ops is asked for.
+// The operands of one of the head's ops.
 struct HeadCall {
   const TensorArg &x, &w;         // w[k,n], w[n,k] if transposed
   const TensorArg* wt = nullptr;  // of weights in panels: [n,k]; null: dx reads w
@@ -34,10 +34,10 @@ struct HeadCall {
   int threads;  // the most that a run may use
 };
 
-// Whether a head of bf16 goes by tiles: there are some, and k is whole steps of 32.
+// Whether a head of bf16 uses tiles: the processor has them, and k is a multiple of 32.
 bool SuitsTiles(const HeadCall& head);
 size_t TileHeadWorkspace(const HeadCall& head);
-// REQUIRES: SuitsTiles, labels that are classes, and the workspace.
+// REQUIRES: SuitsTiles(), labels that are classes, and the workspace.
 void RunTileHead(const HeadCall& head, void* workspace);
 
 }  // namespace oneflow::cpu

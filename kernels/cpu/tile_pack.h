@@ -1,11 +1,10 @@
-// What tiles load, made of row-major matrices of bf16 (tile.h). What there is less than a tile of is filled up with
-// zeros.
+// Packs row-major matrices of bf16 into tiles (tile.h). Incomplete tiles are filled with zeros.
 //
 //   WeaveTile        terms are rows:      b tile from 32 rows of 16 columns      to[p][c] = from[2p][c], from[2p+1][c]
 //   WeaveColumns     terms are columns:   b tile from 16 rows of 32 columns      to[p][c] = from[c][2p], from[c][2p+1]
 //   TransposeTile    terms are rows:      a tile from 32 rows of 16 columns      to[c][r] = from[r][c]
 //
-// Each writes 1 KiB, to whole cache lines.
+// Each writes 1 KiB in whole cache lines.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +17,13 @@
 
 namespace oneflow::cpu {
 
-// Two rows of bits of bf16, as pairs: the first in the lower halves.
+// Interleaves two rows of bf16 as pairs, the first row in the lower halves.
 OF_INLINE U32s PairsOf(U16s first, U16s second) {
   return __builtin_convertvector(first, U32s) | __builtin_convertvector(second, U32s) << 16;
 }
 OF_INLINE U16s BitsAt(const BFloat16* p) { return *reinterpret_cast<const U16sUnaligned*>(p); }
 
-// A copy of as many rows and columns as there are, among zeros.
+// A copy of an incomplete tile, padded with zeros.
 template <int64_t kRows, int64_t kColumns>
 struct PaddedTile {
   PaddedTile(const BFloat16* from, int64_t stride, int64_t rows, int64_t columns) : data{} {
@@ -35,7 +34,7 @@ struct PaddedTile {
   alignas(64) BFloat16 data[kRows * kColumns];
 };
 
-// A whole tile's dwords [16][16] with rows and columns exchanged, in place.
+// Transposes a tile's dwords [16][16] in place.
 OF_INLINE void TransposeDwords(const char* from, int64_t stride, uint32_t* to) {
   if constexpr (kLanes == kTileSide) {
     F32s tile[kLanes];
@@ -78,7 +77,7 @@ inline void WeaveColumns(const BFloat16* from, int64_t stride, int64_t rows, int
   TransposeDwords(reinterpret_cast<const char*>(padded.data), kTileRowBytes, to);
 }
 
-// Woven, then transposed by pairs.
+// Interleaved, then transposed by pairs.
 inline void TransposeTile(const BFloat16* from, int64_t stride, int64_t rows, int64_t columns, uint32_t* to) {
   alignas(64) uint32_t woven[kTileSide * kTileSide];
   WeaveTile(from, stride, rows, columns, woven);

@@ -16,7 +16,7 @@
 
 namespace oneflow::cpu {
 
-// The product, or the sum of products, of rows by weights in panels, and what becomes of a sum while it is near:
+// A product, or a sum of products, of rows by weights in panels, and the ops on each sum while it is in registers:
 //
 //   z = a w + a' w' + ...      h = z + bias, or z gelu'(slope_of), or z       y = gelu(h)      column_sums = those of h
 struct PanelProduct {
@@ -32,17 +32,17 @@ struct PanelProduct {
   DType dtype = DType::kBFloat16;  // of h, y and slope_of
   const float* bias = nullptr;     // [n]
   void* y = nullptr;               // [m,n]
-  bool has_slope = false;          // whether these are there:
+  bool has_slope = false;          // whether the next two are set
   const void* slope_of = nullptr;  // [m,n]
   float* column_sums = nullptr;    // [n], of h as it was rounded
 };
-// Bytes of workspace, which depend on no pointer. 0 where there are no tiles.
+// Bytes of workspace; they do not depend on pointers. 0 on processors without tiles.
 size_t PanelProductWorkspace(const PanelProduct& product);
-// REQUIRES: tiles (tile.h), and the workspace. Null, or what is wrong.
+// REQUIRES: the processor has tiles (tile.h), and the workspace. Null, or what is wrong.
 const char* RunPanelProduct(const PanelProduct& product, void* workspace);
 
-// Null where there are no tiles, or the shape is none of these: of a batch, of columns that fill no blocks of 32, of
-// rows that are not dense. `threads`: the most that a run may use; the bits of few sums depend on it.
+// Null on processors without tiles, and for batches, columns that are no multiple of 32, and rows that are not dense.
+// `threads`: the most that a run may use. With few sums the bits depend on it.
 std::unique_ptr<NarrowProduct> MakeTileProduct(const ProductShape& shape, DType in, DType out, int threads);
 
 }  // namespace oneflow::cpu

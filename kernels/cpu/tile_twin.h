@@ -1,7 +1,7 @@
-// Tiles in memory (tile.h), which compute what the processor's do, bit for bit.
+// Tiles in memory (tile.h). They compute the same bits as the processor's.
 //
-// Tiles hold a pattern of NaNs when a scope opens, so that a kernel that reads one before it has loaded it shows. About
-// 30 GF/s with AVX-512.
+// Tiles hold NaNs when a scope opens, so that a kernel that reads a tile before loading it gives NaN. About 30 GF/s
+// with AVX-512.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class TwinTiles {
   class Scope {
    public:
     Scope() { std::memset(Mine().tiles, 0xff, sizeof(State::tiles)); }
-    // What was counted of this thread is added to that of all.
+    // Adds this thread's counts to those of all threads.
     ~Scope() {
       State& mine = Mine();
       Total().loads += mine.loads;
@@ -32,7 +32,7 @@ class TwinTiles {
     Scope& operator=(const Scope&) = delete;
   };
 
-  // What all threads' closed scopes did since the last call.
+  // The operations of all closed scopes since the last call.
   static TileCounts TakeCounts() {
     return {Total().loads.exchange(0), Total().dots.exchange(0), Total().stores.exchange(0)};
   }
@@ -83,8 +83,8 @@ class TwinTiles {
     return total;
   }
 
-  // While one is open this thread's floats are as tiles have them: to nearest even, and numbers below 2^-126 are zeros.
-  // What is read and written in between stays in between.
+  // While one is open, this thread's floats behave as in tiles: they round to nearest even, and numbers below 2^-126
+  // become zeros. The compiler moves no memory access across its ends.
   class FloatsOfTiles {
    public:
     FloatsOfTiles() {
@@ -119,7 +119,7 @@ class TwinTiles {
   }
 
   static __attribute__((noinline)) void DotOf(uint32_t* c, const uint32_t* a, const uint32_t* b) {
-    // Of memory that the compiler does not know, or it could read it before the floats' mode changes.
+    // The memory is opaque to the compiler, which could otherwise read it before the mode changes.
     asm volatile("" : "+r"(c), "+r"(a), "+r"(b));
     const FloatsOfTiles floats;
     float* const sums = reinterpret_cast<float*>(c);

@@ -20,7 +20,7 @@
 
 namespace oneflow::cpu {
 
-// Wider vectors than registers GCC 12 keeps in memory, between any two operations.
+// GCC 12 keeps vectors that are wider than a register in memory between any two operations.
 #if defined(__AVX512F__)
 #define OF_REGISTER_BYTES 64
 #elif defined(__AVX2__)
@@ -29,7 +29,8 @@ namespace oneflow::cpu {
 #define OF_REGISTER_BYTES 16
 #endif
 inline constexpr int64_t kLanes = OF_REGISTER_BYTES / sizeof(float);
-// Floats of a cache line: what is laid out is laid out in these, so that it is so for every processor. Whole vectors.
+// Floats of a cache line. Memory layouts use this unit, so that they are the same on every processor. A multiple of
+// kLanes.
 inline constexpr int64_t kLine = 16;
 static_assert(kLine % kLanes == 0);
 
@@ -61,7 +62,7 @@ struct SomeLanes {
   int count;
 };
 
-// -1 in these lanes, 0 beyond.
+// -1 in the given lanes, 0 in the others.
 OF_INLINE I32s Mask(SomeLanes lanes) {
   return ForLanes<I32s>([](size_t lane) OF_INLINED { return static_cast<int32_t>(lane); }) < lanes.count;
 }
@@ -93,8 +94,8 @@ OF_INLINE void Store(float* p, F32s v, SomeLanes lanes) {
 }
 OF_INLINE F32s Load(const float* p, AllLanes, float) { return Load(p); }
 
-// A store that leaves the caches to others and reads no line that is written as a whole. REQUIRES: p is aligned to a
-// vector; whoever stored so calls FinishStores() before another thread may read it.
+// A store past the caches. It does not read the lines that it fills. REQUIRES: p is aligned to a vector, and the thread
+// calls FinishStores() before another one reads the memory.
 OF_INLINE void StorePastCaches(float* p, F32s v) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(p, (__m512)v);
@@ -124,7 +125,7 @@ OF_INLINE void VecLoop(int64_t n, Body&& body) {
   if (i < n) body(i, SomeLanes{static_cast<int>(n - i)});
 }
 
-// v, rounded: the product that made it is not contracted with an addition that follows.
+// v as a rounded value: the compiler does not fuse the product that made it with a later addition.
 OF_INLINE F32s Apart(F32s v) {
 #ifdef __x86_64__
   __asm__("" : "+x"(v));
@@ -134,11 +135,11 @@ OF_INLINE F32s Apart(F32s v) {
   return v;
 }
 
-// Of a NaN in `a` these give b, of one in `b` the NaN.
+// If `a` is NaN these give b; if `b` is NaN they give NaN.
 OF_INLINE F32s Max(F32s a, F32s b) { return a > b ? a : b; }
 OF_INLINE F32s Min(F32s a, F32s b) { return a < b ? a : b; }
 
-// The lanes combined by halving: of eight ((0+4)+(2+6))+((1+5)+(3+7)).
+// Combines the lanes by halving; for eight lanes ((0+4)+(2+6))+((1+5)+(3+7)).
 template <int64_t kHalf = kLanes / 2, typename Combine>
 OF_INLINE float Fold(F32s v, Combine combine) {
   const auto across = [](size_t lane) OF_INLINED { return static_cast<int32_t>(lane ^ kHalf); };
@@ -176,7 +177,7 @@ OF_INLINE void Transpose(F32s (&tile)[kLanes]) {
 
 OF_INLINE F32s Sqrt(F32s x) {
 #ifdef __AVX512F__
-  // Of the two spellings the one that GCC 12 does not call uninitialized.
+  // GCC 12 warns of uninitialized memory in the other spelling.
   return (F32s)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
 #elif defined(__AVX2__)
   return (F32s)_mm256_sqrt_ps((__m256)x);
@@ -187,8 +188,8 @@ OF_INLINE F32s Sqrt(F32s x) {
   return x;
 #endif
 }
-// The 64-bit products of the lower halves of lanes with a constant. Spelled out: GCC 12 would multiply whole lanes, at
-// a third of the speed.
+// The 64-bit products of the lanes' lower halves with a constant. With a plain `*` GCC 12 multiplies whole lanes, at a
+// third of the speed.
 OF_INLINE U64s MultiplyLower(U64s a, uint32_t b) {
 #ifdef __AVX512F__
   return (U64s)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)(U64s{} + b));
@@ -218,7 +219,7 @@ OF_INLINE F32s ExpInRange(F32s t) {
   p = p * (r * r) + r + 1.0f;
   return (F32s)((I32s)p + ((I32s)shifted << 23));
 }
-// The same for all x; 0 below -87.33, infinity above 88.72.
+// e^x for all x; 0 below -87.33, infinity above 88.72.
 OF_INLINE F32s Exp(F32s x) {
   const F32s low = Splat(-87.33654f), high = Splat(88.72283f);
   F32s y = ExpInRange(Min(Max(x, low), high));
@@ -226,15 +227,15 @@ OF_INLINE F32s Exp(F32s x) {
   y = x > high ? Splat(INFINITY) : y;
   return x == x ? y : x;
 }
-// Of x <= 0. A NaN gives 1.2e-38.
+// e^x for x <= 0. NaN gives 1.2e-38.
 OF_INLINE F32s ExpBelowZero(F32s x) {
   const F32s low = Splat(-87.33654f);
   const F32s y = ExpInRange(Max(x, low));
   return x < low ? Splat(0) : y;
 }
 
-// 2^t; 0 below -126, 2^127 above 127, of a NaN a NaN. kDegree 5: to 1.5e-7 relative; 4: to 2.7e-6, which is enough of
-// what is rounded to bf16. (t = n + r, |r| <= 1/2: minimax fits of 2^r; n is added to the exponent.)
+// 2^t; 0 below -126, 2^127 above 127, NaN for NaN. Relative error with kDegree 5: 1.5e-7; with 4: 2.7e-6, enough for
+// results in bf16. (t = n + r, |r| <= 1/2: minimax fits of 2^r; n is added to the exponent.)
 template <int kDegree>
 OF_INLINE F32s Exp2(F32s x) {
   static_assert(kDegree == 4 || kDegree == 5);
@@ -257,7 +258,7 @@ OF_INLINE F32s Exp2(F32s x) {
   return x < -126.0f ? Splat(0) : (F32s)((I32s)p + ((I32s)shifted << 23));
 }
 
-// A ratio of polynomials in x^2, odd over even, as minimax fits of tanh and erf have it.
+// An odd over an even polynomial in x, the form of the minimax fits of tanh and erf.
 template <int kOdd, int kEven>
 OF_INLINE F32s OddRational(F32s x, const float (&odd)[kOdd], const float (&even)[kEven]) {
   const F32s x2 = x * x;

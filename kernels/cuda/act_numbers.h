@@ -1,4 +1,4 @@
-// The numbers of the act whose kernels a stream runs, in the device's memory.
+// The numbers of the current act in device memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,7 @@
 
 namespace oneflow::cuda {
 
-// Launches a kernel that writes them. Null, or what is wrong.
+// Launches a kernel that writes the numbers. Null, or what is wrong.
 const char* WriteActNumbers(cudaStream_t stream, const ActNumbers& numbers, ActNumbers* target);
 
 }  // namespace oneflow::cuda

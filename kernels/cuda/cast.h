@@ -1,4 +1,4 @@
-// Conversion between element types, for others too.
+// Conversion between element types, also for other kernels.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,7 @@
 
 namespace oneflow::cuda {
 
-// y[i] = x[i] for all elements of x, which is of a floating type; y is of any.
+// y[i] = x[i] for all elements. x is floating; y is of any type.
 const char* LaunchCast(const TensorArg& x, const TensorArg& y, cudaStream_t stream);
 
 }  // namespace oneflow::cuda

@@ -1,6 +1,5 @@
-// Sums over the rows of [rows, c], for all columns and for several terms at once: what a normalisation's gradient needs
-// of its parameters. Rows are cut into splits, which are summed in their order, so that the result does not depend on
-// what runs when.
+// Sums over the rows of [rows, c] for all columns, of several terms at once, as the gradients of a normalisation's
+// parameters need. Rows are cut into splits, which are added in order, so that the result does not depend on timing.
 //
 //   ColumnSums<1>(stream, rows, c, [=] __device__(int64_t row, int64_t column) { return Terms<1>{...}; },
 //                 workspace, {sum})
@@ -13,7 +12,7 @@
 
 namespace oneflow::cuda {
 
-// What one element adds to each of the sums.
+// The terms that one element adds to the sums.
 template <int kSums>
 struct Terms {
   float term[kSums];
@@ -53,7 +52,7 @@ __global__ void ColumnSumsKernel(int64_t rows, int64_t c, int64_t tasks, int64_t
   }
 }
 
-// At least 64 rows each, and no more than the second pass adds up quickly.
+// Splits have at least 64 rows, and are few enough for the second pass.
 inline int64_t RowSplits(int64_t rows) { return std::max<int64_t>(1, std::min<int64_t>(128, rows / 64)); }
 
 template <int kSums>

@@ -1,4 +1,4 @@
-// What a copy does with an element that is given: it takes the place of what the target holds, or is combined with it.
+// How a copy writes an element: it replaces the target's value, or is combined with it.
 #pragma once
 
 #include "kernels/cuda/copy.h"
@@ -26,7 +26,7 @@ struct PutCombined {
   Combine combine;
 };
 
-// f.operator()<T>() for the type of elements that can be combined. Null, or what f says, or what is wrong.
+// f.operator()<T>() for an element type that can be reduced. The result of f, or what is wrong.
 template <typename F>
 const char* ByCombined(DType dtype, F f) {
   switch (dtype) {
@@ -48,7 +48,7 @@ const char* ByCombined(DType dtype, F f) {
   return "bool cannot be reduced";
 }
 
-// f.operator()<T>() for an element of so many bytes that is only moved.
+// f.operator()<T>() for an element of `num_bytes` bytes that is only moved.
 template <typename F>
 const char* ByUnit(size_t num_bytes, F f) {
   switch (num_bytes) {

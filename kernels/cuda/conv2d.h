@@ -1,4 +1,4 @@
-// conv2d with the algorithms that a file names, for who has another file than the process'.
+// conv2d with the algorithms of a given file instead of the process' file.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace oneflow::cuda {
 
-// What `prepare` of conv2d makes. Where `algorithms` measures, candidates run on memory of their own.
+// The state that `prepare` of conv2d makes. If `algorithms` measures, candidates run on memory of their own.
 std::shared_ptr<void> PrepareConv2d(const KernelArgs& args, ProductAlgorithms& algorithms);
-// cuDNN's number of the algorithm that it runs by. REQUIRES: the convolution has elements.
+// cuDNN's number of the chosen algorithm. REQUIRES: the convolution has elements.
 int Conv2dAlgorithm(const void* state);
 
 }  // namespace oneflow::cuda

@@ -1,5 +1,5 @@
-// Copies and combinations of boxes in device memory: what CopyRegion (kernels/copy.h) is on a GPU. Like it, for every
-// stride and element type, but launched on a stream.
+// Copies and reductions of boxes in device memory: CopyRegion (kernels/copy.h) on a GPU. They take any strides and
+// element type, and are launched on a stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,7 +28,7 @@ struct BoxCopy {
 // are the same.
 const char* Copy(cudaStream_t stream, const BoxCopy& copy);
 
-// As CopyRows of kernels/copy.h; `counts` lie in the device's memory and are read there when the copy runs.
+// As CopyRows of kernels/copy.h. `counts` are in device memory and are read when the copy runs.
 struct RowsCopy {
   BoxCopy box;
   const RowBox& rows;
@@ -38,11 +38,11 @@ struct RowsCopy {
 };
 const char* CopyRows(cudaStream_t stream, const RowsCopy& copy);
 
-// A run of `count` elements.
+// Copies `count` consecutive elements.
 const char* CopyRun(cudaStream_t stream, DType dtype, int64_t count, const void* source, void* target,
                     Combine combine = Combine::kOverwrite);
 
-// Null if the current device can run the kernels of this build, else why not.
+// Null if the current device can run the kernels of this build, otherwise why not.
 const char* CheckKernelImage();
 
 }  // namespace oneflow::cuda

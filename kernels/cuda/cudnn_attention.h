@@ -1,8 +1,8 @@
-// Scaled dot-product attention and its gradient by cuDNN's fused kernels, which the library makes for a shape when it
-// is asked: of 16-bit floats, on tensor cores, without scores in memory in the forward pass. The sums are in fp32.
+// Scaled dot-product attention and its gradient by cuDNN's fused kernels for 16-bit floats on tensor cores. The library
+// compiles a kernel per shape. The forward pass keeps no scores in memory. Sums are in fp32.
 //
-// Of the gradient only what gives the same bits in every run is asked for. That keeps a matrix of tokens x tokens for
-// each head of a call, so a call is of as many samples, or heads of a sample, as kMostScratch lets it have.
+// The gradient uses deterministic kernels only. They need a matrix of tokens x tokens for each head of a call, so a
+// call has as many samples, or heads of a sample, as fit into kMostScratch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,17 +32,17 @@ struct AttentionProblem {
   }
 };
 
-// A call: so many samples with so many heads of each, all calls alike.
+// The size of a call: samples, and heads of each. All calls of a problem have the same size.
 struct AttentionCall {
   int64_t samples = 0, heads = 0;
 };
 inline constexpr int64_t kMostScratch = int64_t{256} << 20;
 
-// What the gradient of a call needs by version 9.19, for which it is written down because plans are made where there
-// is no device: dS in 16 bits, with tokens rounded up to tiles, and a float for each row of it. The forward pass needs
-// next to nothing.
+// The scratch memory of a call, as version 9.19 needs it. It is written down here because plans are made without a
+// device. The gradient needs dS in 16 bits, with tokens rounded up to tiles, and a float for each row of it. The
+// forward pass needs next to nothing.
 int64_t ExpectedScratch(const AttentionProblem& problem, const AttentionCall& call);
-// The largest calls whose expected scratch is within the limit; one head of one sample if none is.
+// The largest calls whose expected scratch is within the limit; if none is, one head of one sample.
 AttentionCall CallOf(const AttentionProblem& problem);
 
 struct AttentionTensors {
@@ -53,21 +53,22 @@ struct AttentionTensors {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
 
-// One thread at a time; different ones of different devices at once.
+// For one thread at a time; objects of different devices may be used at once.
 class CudnnAttention {
  public:
   virtual ~CudnnAttention() = default;
   virtual size_t workspace_bytes() const = 0;
-  // The library's name of the kernel.
+  // The library's name for the kernel.
   virtual std::string name() const = 0;
   // Launches. Null, or a static string that says what failed.
   virtual const char* Run(const AttentionTensors& tensors, void* workspace, cudaStream_t stream) const = 0;
 };
 
-// For the current device. Null if the library has none for this problem, which is then said on stderr, once for each
-// problem: a head size that is no multiple of 8, say. Made once for all callers of a device that hold it.
+// Attention on the current device. Null if the library has no kernel for this problem, such as for a head size that is
+// no multiple of 8; stderr tells once per problem. Callers on one device share the object.
 std::shared_ptr<const CudnnAttention> MakeCudnnAttention(const AttentionProblem& problem);
-// For a device that is not there: `device` is what the library writes of one, as JSON. It cannot be run. Null, and why.
+// Attention for an absent device, which `device` describes in the library's JSON. It cannot run. Null, with the reason,
+// if there is no kernel.
 std::shared_ptr<const CudnnAttention> MakeCudnnAttentionFor(const std::string& device, const AttentionProblem& problem,
                                                             std::string* why);
 

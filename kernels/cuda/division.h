@@ -1,6 +1,6 @@
-// Division by a number that is known when a kernel is launched and not before: a multiplication and a shift, where the
-// GPU, which has no instruction for it, takes 20 instructions for 32 bits and 100 for 64. (Granlund and Montgomery,
-// "Division by invariant integers using multiplication", PLDI 1994, figure 4.1.)
+// Division by a number that is known at the launch of a kernel: a multiplication and a shift. GPUs have no instruction
+// for a division; it takes 20 instructions for 32 bits and 100 for 64. (Granlund and Montgomery, "Division by invariant
+// integers using multiplication", PLDI 1994, figure 4.1.)
 //
 // Let d be the divisor, 2^(s-1) < d <= 2^s, and M the least integer above 2^(N+s) / d, in arithmetic of N bits. Then
 //
@@ -10,7 +10,7 @@
 // the quotient. M has N + 1 bits, of which the uppermost is 1: `factor` holds the others, and n is added for it, a sum
 // that needs n < 2^(N-1).
 //
-// No CUDA here: the host divides alike.
+// This header contains no CUDA: the host divides in the same way.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace oneflow::cuda {
 
-// Index: uint32_t or uint64_t. It divides numbers below half of its range.
+// Index: uint32_t or uint64_t. Divides numbers below half of its range.
 template <typename Index>
 class Divisor {
  public:
@@ -31,7 +31,7 @@ class Divisor {
   };
 
   Divisor() = default;  // by 1
-  // REQUIRES: 0 < divisor, below half of the range. Of another, as tensors without elements have them, nothing is said.
+  // REQUIRES: 0 < divisor < half of the range. Other divisors, as of empty tensors, may be set but not used.
   explicit Divisor(int64_t divisor) : value_(std::max<Index>(1, static_cast<Index>(divisor))) {
     shift_ = std::bit_width(static_cast<Index>(value_ - 1));
     factor_ = static_cast<Index>(((((Wide{1} << shift_) - value_) << kBits) / value_) + 1);
@@ -49,8 +49,7 @@ class Divisor {
   int shift_ = 0;
 };
 
-// f(Index{}), of 32 bits where indices below `count` fit into them: on a GPU, arithmetic with 64 costs several times as
-// much.
+// f(Index{}), with 32 bits if indices below `count` fit: on a GPU, 64-bit arithmetic costs several times as much.
 template <typename F>
 auto WithIndex(int64_t count, F f) {
   return count <= INT32_MAX ? f(uint32_t{}) : f(uint64_t{});

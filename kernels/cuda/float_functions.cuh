@@ -1,5 +1,5 @@
-// The functions of elementwise ops on floats: what their own kernels compute and what `elementwise` does of several.
-// XOf(x) and XOf(a, b) are those of elementwise_functions.h.
+// The functions of elementwise ops on floats, for their own kernels and for `elementwise`. XOf(x) and XOf(a, b) are
+// those of elementwise_functions.h.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,7 +32,7 @@ ONEFLOW_UNARY_FUNCTIONS(OF_USE_FUNCTION)
 ONEFLOW_BINARY_FUNCTIONS(OF_USE_FUNCTION)
 #undef OF_USE_FUNCTION
 
-// dy where y passed a ReLU, so also where y is NaN.
+// The gradient of a ReLU: dy where y is positive or NaN, otherwise 0.
 __device__ inline float ReluSlope(float dy, float y) { return y <= 0.0f ? 0.0f : dy; }
 
 // The slope of gelu.

@@ -1,6 +1,6 @@
-// A sum of floats that is carried as two: `low` is what rounding has taken from `high` (Knuth, "The Art of Computer
-// Programming" 2, section 4.2.2, theorem B: six additions give an addition's exact error). Together they have 48 bits.
-// Float64 has 53, but adds at a half to a 64th of float's rate, and converts at less.
+// A sum of floats in two parts: `low` is the rounding error of `high` (Knuth, "The Art of Computer Programming" 2,
+// section 4.2.2, theorem B: six additions give an addition's exact error). Together they have 48 bits. Float64 has 53,
+// but adds at a half to a 64th of float's rate, and converts at less.
 //
 // Sums beyond the largest float are infinite.
 #pragma once
@@ -17,18 +17,19 @@ struct FloatPair {
     low += (high - (sum - added)) + (x - added);
     high = sum;
   }
-  // Adds x * x, which `square` and its own error are exactly. Rounded by itself: not part of a fused multiply-add.
+  // Adds x * x exactly, as `square` and its rounding error. `square` is rounded by itself, not part of a fused
+  // multiply-add.
   __device__ void AddSquare(float x) {
     const float square = __fmul_rn(x, x);
     Add(square);
     low += fmaf(x, x, -square);
   }
-  // An error is no number where `high` is none.
+  // If `high` is not finite, the error is NaN.
   __device__ double Value() const { return isfinite(high) ? static_cast<double>(high) + low : high; }
   __device__ float Rounded() const { return isfinite(high) ? high + low : high; }
 };
 
-// The same bits whichever comes first.
+// Commutative to the bit.
 __device__ inline FloatPair operator+(FloatPair a, FloatPair b) {
   FloatPair sum = {a.high, 0};
   sum.Add(b.high);

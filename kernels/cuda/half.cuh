@@ -1,4 +1,4 @@
-// The 16-bit floating types: arithmetic sees them as floats, results are rounded to nearest even.
+// The 16-bit floating types. Arithmetic is in float; results are rounded to nearest even.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ using Float16 = __half;
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
 
-// What arithmetic sees: float for 16-bit floats, the value itself otherwise.
+// A 16-bit float as a float; any other value unchanged.
 template <typename T>
 __host__ __device__ auto Widen(T x) {
   if constexpr (std::is_same_v<T, BFloat16>) {
@@ -29,7 +29,7 @@ __host__ __device__ auto Widen(T x) {
   }
 }
 
-// `x` as a T: floats to integers truncate, anything to bool asks whether it is not zero.
+// `x` as a T. Floats are truncated to integers; a bool is whether x is not zero.
 template <typename T, typename From>
 __host__ __device__ T Narrow(From x) {
   if constexpr (std::is_same_v<T, BFloat16>) {
@@ -56,7 +56,7 @@ __device__ Four<T> MapFour(F f, Four<X>... x) {
   return y;
 }
 
-// y[i] = f(x[i]...) for floats of any types, the first `fours` times four at once; `y` may be one of the inputs.
+// y[i] = f(x[i]...) for floats of any types, four at once for the first `fours`. `y` may be one of the inputs.
 template <typename F, typename T, typename... X>
 __global__ void MapFoursKernel(F f, int64_t n, int64_t fours, T* y, const X*... x) {
 #pragma unroll 1
@@ -67,7 +67,7 @@ __global__ void MapFoursKernel(F f, int64_t n, int64_t fours, T* y, const X*... 
   for (int64_t i = 4 * fours + FirstIndex(); i < n; i += IndexStride()) y[i] = Narrow<T>(f(Widen(x[i])...));
 }
 
-// y[i] = f(x[i]...) for elements of floating types, which f sees as floats.
+// y[i] = f(x[i]...) for elements of floating types. f takes and returns floats.
 template <typename T, typename F, typename... X>
 const char* MapFloats(cudaStream_t stream, int64_t n, F f, T* y, const X*... x) {
   if constexpr (kIsHalf<T> || (kIsHalf<X> || ...)) {
@@ -78,7 +78,7 @@ const char* MapFloats(cudaStream_t stream, int64_t n, F f, T* y, const X*... x) 
   }
 }
 
-// body.operator()<T>() with the type of elements that `dtype` names; what it returns, or what is wrong.
+// body.operator()<T>() for the element type `dtype`. Its result, or what is wrong.
 template <typename Body>
 const char* ByFloat(DType dtype, Body&& body) {
   switch (dtype) {

@@ -1,5 +1,6 @@
-// The handles of cuBLASLt and cuDNN. They cost time and memory to make and may not be used by two threads at once, so
-// every thread keeps one per device it has used, until it ends: the only state in kernels/cuda/ that no caller owns.
+// The handles of cuBLASLt and cuDNN. They are expensive to make, and two threads may not use one at once. So every
+// thread keeps one for each device that it has used, until the thread ends. No caller owns them; kernels/cuda/ has no
+// other such state.
 #pragma once
 
 #include <cublasLt.h>
@@ -7,8 +8,8 @@
 
 namespace oneflow::cuda {
 
-// Of the calling thread for its current device, made on first use. Null if the library refuses (as where there is no
-// GPU).
+// The calling thread's handle for its current device, made on first use. Null if the library refuses, for example
+// without a GPU.
 cublasLtHandle_t ThreadBlasHandle();
 cudnnHandle_t ThreadDnnHandle();
 

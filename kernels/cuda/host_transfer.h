@@ -8,8 +8,8 @@
 
 namespace oneflow::cuda {
 
-// The streams that a device's transfers share. Two, because a value that is fetched waits for what computes it, and
-// what is read for the next step must not wait behind it.
+// The streams that a device's transfers share. There are two: a fetched value waits until it is computed, and the input
+// of the next step must not wait behind it.
 class TransferStreams {
  public:
   explicit TransferStreams(cudaStream_t compute) : compute_(compute) {}

@@ -1,6 +1,5 @@
-// What the sources of CUDA kernels share: the functions of all families. Twins of those of kernels/cpu: the same stem
-// has the same ops with the same meaning, except for what kernels/cuda/README.md says about errors that a GPU cannot
-// report.
+// The functions of all families, for the sources of CUDA kernels. They are twins of kernels/cpu: a file of the same
+// stem has the same ops with the same meaning, except for errors that a GPU cannot report (kernels/cuda/README.md).
 #pragma once
 
 #include "kernels/kernel_lists.h"
@@ -11,7 +10,7 @@ namespace oneflow::cuda {
 ONEFLOW_KERNEL_FAMILIES(ONEFLOW_DECLARE_KERNELS)
 #undef ONEFLOW_DECLARE_KERNELS
 
-// Dimensions that a kernel's index arithmetic can hold after neighbours are merged: beyond what any model has.
+// The most dimensions of a kernel's loop after neighbours are merged: more than any model has.
 inline constexpr int kMaxRank = 8;
 
 }  // namespace oneflow::cuda

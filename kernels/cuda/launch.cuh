@@ -1,5 +1,5 @@
-// How kernels are launched: all by Launch(); grid-stride loops over a bounded number of blocks, errors as static
-// strings.
+// Launches of kernels: Launch() launches all of them. Kernels are grid-stride loops over a bounded number of blocks.
+// Errors are static strings.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,12 +14,11 @@ namespace oneflow::cuda {
 
 // 256: eight warps hide latency well, and blocks are small enough that several share an SM at 64 registers per thread.
 inline constexpr int kThreads = 256;
-// 16 blocks for each of the 132 SMs of an H100: full occupancy twice over; what is left is done by the grid-stride
-// loop.
+// 16 blocks for each of the 132 SMs of an H100: full occupancy twice over. The grid-stride loop does the rest.
 inline constexpr int64_t kMaxBlocks = 2112;
 
-// Blocks for `units` pieces of work of which one block takes `per_block` at a time. REQUIRES: units > 0, as launching
-// no block is an error.
+// The number of blocks for `units` pieces of work, `per_block` of them per block. REQUIRES: units > 0, because a launch
+// of no block is an error.
 inline unsigned Blocks(int64_t units, int64_t per_block = kThreads) {
   const int64_t blocks = (units + per_block - 1) / per_block;
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
@@ -27,20 +26,20 @@ inline unsigned Blocks(int64_t units, int64_t per_block = kThreads) {
 
 inline cudaStream_t Stream(const KernelArgs& args) { return static_cast<cudaStream_t>(args.stream); }
 
-// Null, or what the code means: a string that lives as long as the library.
+// Null, or the meaning of the code: a string that lives as long as the library.
 inline const char* ErrorText(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorString(error); }
 
-// A grid of `blocks` blocks of kThreads threads, each block with so much dynamic shared memory.
+// A grid of `blocks` blocks of kThreads threads with `shared_bytes` of dynamic shared memory each.
 struct Grid {
   cudaStream_t stream;
   unsigned blocks;
   size_t shared_bytes = 0;
 };
 
-// Launches kernel(args...), the arguments converted to the types of its parameters, and returns at once: the kernel
-// runs when what is before it in the stream is done. Null, or what is wrong, as ErrorText() has it: this launch is
-// refused (no block, more shared memory than allowed, no code for the device), or an earlier kernel failed, which every
-// call reports from then on. What this kernel itself does wrong a later call reports.
+// Launches kernel(args...) and returns at once; arguments are converted to the types of the parameters. The kernel runs
+// after the work before it in the stream. Null, or ErrorText(): the launch was refused (no block, too much shared
+// memory, no code for the device), or an earlier kernel failed, which every call reports from then on. A failure of
+// this kernel is reported by a later call.
 template <typename... P, typename... A>
 const char* Launch(const Grid& grid, void (*kernel)(P...), A&&... args) {
   const cudaLaunchConfig_t config = {.gridDim = grid.blocks,
@@ -50,16 +49,16 @@ const char* Launch(const Grid& grid, void (*kernel)(P...), A&&... args) {
                                      .attrs = nullptr,
                                      .numAttrs = 0};
   const cudaError_t error = cudaLaunchKernelEx(&config, kernel, std::forward<A>(args)...);
-  if (error != cudaSuccess) cudaGetLastError();  // it is reported here, and no error of a later call
+  if (error != cudaSuccess) cudaGetLastError();  // reported here, so it must not appear as an error of a later call
   return ErrorText(error);
 }
 
-// Grid::shared_bytes of it, aligned to 16 bytes.
+// The block's dynamic shared memory, Grid::shared_bytes, aligned to 16 bytes.
 extern __shared__ float4 dynamic_shared_memory[];
 
-// Lets kKernel have so much dynamic shared memory on the current device; needed beyond the 48 KiB that any kernel may
-// have. Null, or what is wrong: the device has less. From any thread; CUDA is asked once per kernel and device, as it
-// remembers. REQUIRES: `num_bytes` is the same in all calls for a kernel.
+// Allows kKernel `num_bytes` of dynamic shared memory on the current device; needed above 48 KiB. Null, or what is
+// wrong: the device has less. From any thread. CUDA is asked once per kernel and device. REQUIRES: `num_bytes` is the
+// same in all calls for a kernel.
 template <auto kKernel>
 const char* AllowSharedMemory(size_t num_bytes) {
   static std::atomic<uint64_t> allowed = 0;  // a bit for each device
@@ -79,8 +78,8 @@ inline const char* SetZero(cudaStream_t stream, void* target, size_t num_bytes) 
   return num_bytes == 0 ? nullptr : ErrorText(cudaMemsetAsync(target, 0, num_bytes, stream));
 }
 
-// Position and step of a grid-stride loop. A thread mostly makes one step: `unroll 1` before a loop keeps the compiler
-// from computing their number, which is a 64-bit division, to do several at a time.
+// Position and step of a grid-stride loop. A thread mostly makes one step, so loops have `unroll 1`: to unroll, the
+// compiler would compute the number of steps by a 64-bit division.
 __device__ inline int64_t FirstIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t IndexStride() { return int64_t{gridDim.x} * blockDim.x; }
 

@@ -1,5 +1,5 @@
-// Loops whose bodies know where an element lies: along the dimensions of a tensor, or in each of some strided operands
-// (kernels/loops.h). Nothing is divided, and indices have 32 bits where that suffices.
+// Loops that give their bodies the place of an element: its index in each dimension of a tensor, or its offsets in
+// strided operands (kernels/loops.h). They avoid divisions and use 32-bit indices where possible.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace oneflow::cuda {
 
-// The extents of a tensor in the dimensions behind the first.
+// The extents of a tensor except the first.
 template <typename Index, size_t kRank>
 struct Extents {
   explicit Extents(const int64_t (&dims)[kRank]) {
@@ -52,7 +52,7 @@ struct Offsets {
   int64_t of[N];
 };
 
-// A loop's dimensions, outermost first, as a kernel's parameter. REQUIRES: there are at most kMaxRank.
+// A loop's dimensions, outermost first, as a parameter of a kernel. REQUIRES: at most kMaxRank dimensions.
 template <typename Index, size_t N>
 struct StridedLoop {
   explicit StridedLoop(const std::vector<LoopDim<N>>& dims) : rank(static_cast<int>(dims.size())) {
@@ -61,7 +61,7 @@ struct StridedLoop {
       for (size_t k = 0; k < N; ++k) stride[d][k] = dims[d].stride[k];
     }
   }
-  // Of the element that the loop comes to after `index` others.
+  // The offsets of element `index` of the loop.
   __device__ Offsets<N> At(Index index) const {
     Offsets<N> offsets = {};
     for (int d = rank - 1; d > 0; --d) {

@@ -1,4 +1,4 @@
-// The head of a model of many classes and its loss in one, of the family of products.
+// The product of a model's head fused with its loss, part of the family of products.
 #pragma once
 
 #include "kernels/cuda/kernels.h"

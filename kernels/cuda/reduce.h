@@ -1,5 +1,5 @@
-// Reductions over any set of dimensions, for the kernels that need them. Sums are carried in pairs of floats and their
-// order depends on the shapes only: no atomics.
+// Reductions over any set of dimensions, for several kernels. Sums are carried in pairs of floats. Their order depends
+// on the shapes only; there are no atomics.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ struct Groups {
   std::vector<LoopDim<1>> kept, reduced;
 };
 
-// Partial results for reductions that are cut.
+// Bytes for the partial results of a reduction that is split.
 size_t ReduceWorkspace(const Groups& groups);
 
 // out[0] = sum of in[0], whose elements are floating, over its reduced dimensions. REQUIRES: args.workspace holds

@@ -1,4 +1,4 @@
-// What the host code of the CUDA runtime's users here shares: errors as texts, the current device, events.
+// Errors as texts, the current device, and events, for the host code that uses the CUDA runtime.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 
 namespace oneflow::cuda {
 
-// Null, or what CUDA says of it.
+// Null, or CUDA's text for the error.
 inline const char* ErrorText(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorString(error); }
 
 // Makes a device current until the end of the scope.
@@ -28,7 +28,7 @@ class CurrentDevice {
   const char* error_ = nullptr;
 };
 
-// Events of one device, numbered, used again and again; those who wait for them sleep. Any thread.
+// A pool of numbered events of one device. Waiting threads sleep. Any thread.
 class EventPool {
  public:
   EventPool() = default;
@@ -37,13 +37,13 @@ class EventPool {
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
   }
 
-  // Behind what `stream` has so far. REQUIRES: its device is current.
+  // Records an event behind all work of `stream` so far. REQUIRES: its device is current.
   const char* Record(cudaStream_t stream, int* number) {
     cudaEvent_t event = nullptr;
     if (const char* error = Take(number, &event)) return error;
     return ErrorText(cudaEventRecord(event, stream));
   }
-  // Until it has come; gives it back.
+  // Waits for the event, then gives it back.
   const char* Wait(int number) {
     const char* const error = ErrorText(cudaEventSynchronize(Get(number)));
     GiveBack(number);

@@ -1,5 +1,5 @@
-// A team of threads that share a row: a warp where rows are short, a block where they are long. Every member gets the
-// result of a reduction, bitwise the same, in an order that depends on nothing but the team's size.
+// A team of threads that share a row: a warp for short rows, a block for long ones. A reduction gives every member the
+// same bits; its order depends on the team's size only.
 #pragma once
 
 #include "kernels/cuda/float_pair.cuh"
@@ -50,7 +50,7 @@ __device__ T Reduce(T value, Op op) {
   return value;
 }
 
-// A team's place: its first row, how many rows further its next one is, and the member's number.
+// A team's first row, the distance to its next row, and this thread's number in the team.
 template <int kTeam>
 struct Team {
   static_assert(kThreads % kTeam == 0);

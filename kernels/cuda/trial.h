@@ -1,4 +1,4 @@
-// How long launches take, on memory and a stream of their own: to choose among algorithms of a library.
+// Times launches on memory and a stream of their own, to choose among a library's algorithms.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 
 namespace oneflow::cuda {
 
-// One lives at a time in the process: those of several ranks would take each other's time.
+// Only one exists at a time in a process, because several ranks would disturb each other's times.
 struct Trial {
   explicit Trial(const std::vector<size_t>& sizes) : alone(mutex()) {
     error = ErrorText(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -22,10 +22,10 @@ struct Trial {
       char* data = nullptr;
       if (error == nullptr) error = ErrorText(cudaMalloc(&data, size));
       memory.push_back(data);
-      // Bytes of numbers that are neither huge nor 0, whatever the type: products of zeros take less power.
+      // Bytes that are moderate numbers in every type. Products of zeros would take less power.
       if (error == nullptr) error = ErrorText(cudaMemsetAsync(data, 0x2c, size, stream));
     }
-    if (error != nullptr) cudaGetLastError();  // it is told here, and no error of a later call
+    if (error != nullptr) cudaGetLastError();  // reported here, so it must not appear as an error of a later call
   }
   Trial(const Trial&) = delete;
   ~Trial() {
@@ -34,7 +34,7 @@ struct Trial {
     if (stream != nullptr) cudaStreamDestroy(stream);
   }
 
-  // Of the fastest of some rounds, after one that is not looked at; keeps an error.
+  // Seconds of the fastest round, after a round of warm-up. Keeps the first error.
   template <typename Run>
   double Seconds(Run run) {
     double seconds = INFINITY;
