@@ -171,13 +171,6 @@ Rate ValueRate(const Graph& graph, ValueId value, const OpRegistry& ops) {
   return SumsMicroBatches(producer, ops) ? Rate::kStep : producer.rate;
 }
 
-bool SumsMicroBatches(const Node& node) { return node.op == "accumulate" || node.op == "accumulate_matmul_wgrad"; }
-
-Rate ValueRate(const Graph& graph, ValueId value) {
-  const Node& producer = graph.node(graph.value(value).producer);
-  return SumsMicroBatches(producer) ? Rate::kStep : producer.rate;
-}
-
 absl::Status CheckHosts(const CompileOptions& options) { return MakeTopology(options).status(); }
 
 Topology JobTopology(const CompileOptions& options) { return *MakeTopology(options); }

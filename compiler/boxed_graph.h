@@ -52,10 +52,6 @@ bool SumsMicroBatches(const Node& node, const OpRegistry& ops);
 // How often a value gets new contents: the rate of its producer, but once per step for the outputs of `accumulate`.
 Rate ValueRate(const Graph& graph, ValueId value, const OpRegistry& ops);
 
-// The same for compiler/plan/, by the names of the ops.
-bool SumsMicroBatches(const Node& node);
-Rate ValueRate(const Graph& graph, ValueId value);
-
 // InvalidArgument if the mesh of a plan takes ranks that the job does not have, the job does not fit its hosts, or
 // processes do not fit on them.
 absl::Status CheckHosts(const CompileOptions& options);

@@ -56,7 +56,7 @@ class Filling {
   // The kinds of work that a chain distinguishes.
   using Work = std::tuple<Placement, Rate, bool, int>;
   Work WorkOf(NodeId id) const {
-    return {*graph_.node(id).placement, ActRate(graph_.node(id)), order_.leads[id], order_.section[id]};
+    return {*graph_.node(id).placement, order_.act_rate[id], order_.leads[id], order_.section[id]};
   }
   NodeId MakerOf(NodeId boxing) const { return graph_.value(graph_.node(boxing).inputs[0]).producer; }
   bool IsCut(NodeId id) const { return !order_.IsBoxing(id) && !order_.IsVariable(id) && !IsUpdate(graph_.node(id)); }

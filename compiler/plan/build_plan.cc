@@ -185,7 +185,7 @@ void PlanBuilder::MakeDataRegisters() {
     for (NodeId id : chains_.chains[c].nodes) {
       for (ValueId value : graph_.node(id).outputs) {
         const std::vector<int> readers = Readers(value, c);
-        if (!readers.empty()) AddToRegister(c, ValueRate(graph_, value) == Rate::kStep, readers, value);
+        if (!readers.empty()) AddToRegister(c, ValueRate(graph_, value, in_.ops) == Rate::kStep, readers, value);
       }
     }
   }
@@ -201,7 +201,7 @@ void PlanBuilder::MakeOrderRegisters() {
     for (const ValueId value : graph_.node(id).after) {
       const Node& first = graph_.node(graph_.value(value).producer);
       const int producer = chains_.chain_of_node[graph_.value(value).producer], consumer = chains_.chain_of_node[id];
-      const bool per_step = ValueRate(graph_, value) == Rate::kStep;
+      const bool per_step = ValueRate(graph_, value, in_.ops) == Rate::kStep;
       if (producer == consumer || !waits.insert({producer, per_step, consumer}).second) continue;
       AddRegister(producer, per_step, {consumer}, absl::StrCat("order ", first.name));
     }

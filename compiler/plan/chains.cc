@@ -22,10 +22,10 @@ struct Order : Precedence {
 // the acts of the step are.
 bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
   const Node &a = graph.node(first), &b = graph.node(second);
-  return !order.IsBoxing(first) && !order.IsBoxing(second) && !SumsMicroBatches(a) && ActRate(a) == ActRate(b) &&
-         a.placement == b.placement && order.leads[first] == order.leads[second] &&
-         order.queue[first] == order.queue[second] && order.section[first] == order.section[second] &&
-         order.buckets.segment[first] == order.buckets.segment[second];
+  return !order.IsBoxing(first) && !order.IsBoxing(second) && !order.SumsMicroBatches(first) &&
+         order.act_rate[first] == order.act_rate[second] && a.placement == b.placement &&
+         order.leads[first] == order.leads[second] && order.queue[first] == order.queue[second] &&
+         order.section[first] == order.section[second] && order.buckets.segment[first] == order.buckets.segment[second];
 }
 
 // The earliest levels, but none below `least`.
@@ -142,8 +142,8 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
               order.buckets.bucket[id], order.buckets.depth[id], from, *node.placement}]
           .push_back(id);
     } else {
-      groups[{level[id], order.queue[id], ActRate(node), order.leads[id], order.section[id], order.buckets.segment[id],
-              0, *node.placement, *node.placement}]
+      groups[{level[id], order.queue[id], order.act_rate[id], order.leads[id], order.section[id],
+              order.buckets.segment[id], 0, *node.placement, *node.placement}]
           .push_back(id);
     }
   }

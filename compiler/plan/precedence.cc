@@ -84,20 +84,16 @@ bool Sort(const std::vector<bool>& first, Precedence& result) {
   return static_cast<int>(result.sorted.size()) == n;
 }
 
-void FindLeaders(const Graph& graph, Precedence& result) {
+void FindLeaders(Precedence& result) {
   for (auto it = result.sorted.rbegin(); it != result.sorted.rend(); ++it) {
-    if (ActRate(graph.node(*it)) != Rate::kStep) continue;
+    if (result.act_rate[*it] != Rate::kStep) continue;
     for (NodeId after : result.after[*it]) {
-      if (ActRate(graph.node(after)) != Rate::kStep || result.leads[after]) result.leads[*it] = true;
+      if (result.act_rate[after] != Rate::kStep || result.leads[after]) result.leads[*it] = true;
     }
   }
 }
 
 }  // namespace
-
-Rate ActRate(const Node& node) {
-  return SumsMicroBatches(node) && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
-}
 
 absl::StatusOr<Mutations> FindMutations(const Graph& graph, const OpRegistry& ops) {
   Mutations mutated(graph.num_nodes());
@@ -121,6 +117,7 @@ absl::StatusOr<Precedence> FindPrecedence(const Graph& graph, const OpRegistry& 
   for (NodeId id = 0; id < n; ++id) {
     result.kind.push_back(ops.KindOf(graph.node(id).op));
     result.queue.push_back(QueueOf(result.kind.back()));
+    result.act_rate.push_back(result.SumsMicroBatches(id) ? Rate::kMicroBatch : graph.node(id).rate);
   }
   AddEdges(graph, mutations, result);
   if (!Sort(SendersOfGradients(graph, result), result)) {
@@ -130,7 +127,7 @@ absl::StatusOr<Precedence> FindPrecedence(const Graph& graph, const OpRegistry& 
                      ": it waits for itself: it overwrites a variable that a later node "
                      "reads, or the later node overwrites a variable that it reads"));
   }
-  FindLeaders(graph, result);
+  FindLeaders(result);
   return result;
 }
 

@@ -22,20 +22,20 @@ struct Precedence {
   // micro-batches.
   std::vector<bool> leads;
   std::vector<OpKind> kind;  // of each node
+  // How often each node acts: `accumulate` acts per micro-batch; only its output is slower.
+  std::vector<Rate> act_rate;
   std::vector<Queue> queue;  // of each node
   std::vector<int> section;  // of each node: its actions in a schedule (sections.h), 0: none
 
   bool IsVariable(NodeId node) const { return kind[node] == OpKind::kVariable; }
   bool IsBoxing(NodeId node) const { return kind[node] == OpKind::kBoxing; }
+  bool SumsMicroBatches(NodeId node) const { return kind[node] == OpKind::kAccumulate; }
 
   void Add(NodeId first, NodeId second) {
     after[first].push_back(second);
     before[second].push_back(first);
   }
 };
-
-// How often a node acts: `accumulate` acts per micro-batch; only its output is slower.
-Rate ActRate(const Node& node);
 
 // The variables that a node overwrites, as values; empty for most.
 using Mutations = std::vector<std::vector<ValueId>>;

@@ -40,7 +40,7 @@ std::vector<int> FindSections(const Graph& graph, const Precedence& order, const
   std::vector<int> sections(graph.num_nodes(), 0);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    const bool every = micro_batches == 1 || ActRate(node) == Rate::kMicroBatch;
+    const bool every = micro_batches == 1 || order.act_rate[id] == Rate::kMicroBatch;
     if (!QueueKindOf(order.queue[id]).is_main || order.IsVariable(id) || IsUpdate(node) || !every || node.chunk < 0)
       continue;
     sections[id] = SectionOf(node.chunk, KindOf(node, splits));

@@ -67,7 +67,7 @@ class RandomJobMaker {
       const Found x = found[Pick(found.size())];
       const std::string place = Place();
       const std::string dist = place + Layout(place);
-      const bool slower = rate == Rate::kMicroBatch && ValueRate(kit_.graph(), x.value) == Rate::kStep;
+      const bool slower = rate == Rate::kMicroBatch && ValueRate(kit_.graph(), x.value, Ops()) == Rate::kStep;
       if (Pick(2) == 0 || dist == x.dist) {
         found.push_back({kit_.Node1(Pick(2) == 0 ? "relu" : "exp", name, {x.value}, x.dist), x.place, x.dist});
       } else if (!slower) {
@@ -79,7 +79,7 @@ class RandomJobMaker {
   void Accumulate(const std::vector<Found>& fast, std::vector<Found>& slow) {
     for (int i = 0; i < 4; ++i) {
       const Found x = fast[Pick(fast.size())];
-      if (ValueRate(kit_.graph(), x.value) == Rate::kStep) continue;
+      if (ValueRate(kit_.graph(), x.value, Ops()) == Rate::kStep) continue;
       kit_.Are(Role::kInputGradient, Rate::kMicroBatch);
       slow.push_back({kit_.Node1("accumulate", absl::StrCat("sum", i), {x.value}, x.dist), x.place, x.dist});
     }
