@@ -3,7 +3,7 @@
 import csv
 
 from gpu import programs
-from gpu.runner import Fail, Overdue, Skip
+from gpu.runner import Fail, Overdue
 
 # What ncu measures of a kernel.
 DURATION = "gpu__time_duration.sum"
@@ -15,11 +15,7 @@ RATES = {
 
 def profile(c, oneflow, text, on):
     """Kernels of one step of a GPT of one layer as wide as GPT-2, by how long they take."""
-    ncu = programs.tool("ncu")
-    if ncu is None:
-        raise Skip("there is no ncu; what steps of contests show of their kernels stands")
-    if c.without_gpu:
-        raise Skip(c.without_gpu)
+    ncu = programs.needed_tool(c, "ncu", "; what steps of contests show of their kernels stands")
     job, log = c.temporary / "profiled.pbtxt", c.temporary / "ncu.csv"
     job.write_text(f"""
 model {{ gpt {{ layers: 1 width: 768 heads: 12 context: 1024 vocabulary: 50257 tied_embedding: true }} }}

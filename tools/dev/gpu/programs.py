@@ -8,6 +8,8 @@ import site
 import subprocess
 import sys
 
+from gpu.runner import Skip
+
 # Of CUDA, cuDNN and NCCL, which a pack leaves to the machine. The programs name the first three; the others are opened
 # when they are called.
 CUDA_LIBRARIES = ("libcudart.so.13", "libcudnn.so.9", "libnccl.so.2", "libcublasLt.so.13", "libnvrtc.so.13")
@@ -91,3 +93,13 @@ def tool(name):
         if place and os.access(place, os.X_OK) and pathlib.Path(place).is_file():
             return place
     return None
+
+
+def needed_tool(c, name, instead=""):
+    """The same for a step that needs it, and a GPU: without either the step is skipped."""
+    found = tool(name)
+    if found is None:
+        raise Skip(f"there is no {name}{instead}")
+    if c.without_gpu:
+        raise Skip(c.without_gpu)
+    return found

@@ -149,11 +149,7 @@ class Steps:
         return f"{passed} passed" + (f", {skipped} skipped" if skipped else "")
 
     def sanitizer(self, c, kind, wanted):
-        checker = programs.tool("compute-sanitizer")
-        if checker is None:
-            raise Skip("there is no compute-sanitizer")
-        if c.without_gpu:
-            raise Skip(c.without_gpu)
+        checker = programs.needed_tool(c, "compute-sanitizer")
         done = c.command(
             [
                 checker,
