@@ -179,6 +179,12 @@ TEST(ErrorsTest, OfOptionsThatWouldBeIgnored) {
           {{"run", gpt, "--resume="}, "'--resume=' has no value"},
       },
       2);
+}
+
+// The same where it depends on what the job or the file is.
+TEST(ErrorsTest, OfOptionsThatDoNotFitTheJob) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
   ExpectErrors(
       work,
       {

@@ -106,6 +106,16 @@ RefTensor Few(Random& r, const Dims& dims) {
   return x;
 }
 
+void ForRowsOf(const std::function<void(const Dims& rows, int64_t c, const Dims& x)>& f) {
+  for (const Dims& rows : {Dims{5}, Dims{2, 3}, Dims{}, Dims{0}, Dims{700}}) {
+    for (const int64_t c : {1, 16, 37, 128}) {
+      Dims x = rows;
+      x.push_back(c);
+      f(rows, c, x);
+    }
+  }
+}
+
 RefTensor With(RefTensor x, const std::vector<double>& values) {
   CHECK_LE(2 * values.size(), x.values.size() + 1);
   for (size_t i = 0; i < values.size(); ++i) x.values[2 * i] = values[i];

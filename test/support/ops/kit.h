@@ -2,6 +2,7 @@
 // kinds that cases need again and again.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -54,6 +55,9 @@ RefTensor Scalar(double value, DType dtype = DType::kFloat32);
 RefTensor Grid(double low, double high, int64_t count);
 // Of few values, as floats: there are ties and zeros.
 RefTensor Few(Random& r, const Dims& dims);
+// f(sizes of rows, c, sizes of rows of c elements) for what kernels of rows may stumble over: one row, none, many, and
+// rows that fill no vector.
+void ForRowsOf(const std::function<void(const Dims& rows, int64_t c, const Dims& x)>& f);
 // x with these values in its elements 0, 2, 4, ...
 RefTensor With(RefTensor x, const std::vector<double>& values);
 // x as another dtype.

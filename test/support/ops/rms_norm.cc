@@ -67,15 +67,11 @@ void AddExamples(Random& r, OpCases& cases) {
 }
 
 void AddEdges(Random& r, OpCases& cases) {
-  for (const Dims& rows : {Dims{5}, Dims{2, 3}, Dims{}, Dims{0}, Dims{700}}) {
-    for (const int64_t c : {1, 16, 37, 128}) {
-      Dims x = rows;
-      x.push_back(c);
-      cases.push_back({"rms_norm", "rows", {{"epsilon", 1e-5}}, {r.Uniform(x, 3, 9), r.Uniform({c})}, 2e-6});
-      cases.push_back(
-          {"rms_norm_grad", "rows", {}, {r.Uniform(x), r.Uniform(x), r.Uniform({c}), r.Uniform(rows, 0.5, 1)}, 5e-5});
-    }
-  }
+  ForRowsOf([&](const Dims& rows, int64_t c, const Dims& x) {
+    cases.push_back({"rms_norm", "rows", {{"epsilon", 1e-5}}, {r.Uniform(x, 3, 9), r.Uniform({c})}, 2e-6});
+    cases.push_back(
+        {"rms_norm_grad", "rows", {}, {r.Uniform(x), r.Uniform(x), r.Uniform({c}), r.Uniform(rows, 0.5, 1)}, 5e-5});
+  });
 }
 
 void AddExtremes(Random& r, OpCases& cases) {
