@@ -338,17 +338,25 @@ class NodeText {
   std::string out_;
 };
 
+// The node of that name, which may be part of the place's node.
+const Node& NamedNode(const JobFacts& job, const TensorPlace& place) {
+  const GraphFacts& facts = job.graphs[place.graph];
+  return place.part < 0 ? facts.boxed.node(place.node) : facts.placed.node(place.part);
+}
+
 std::string ListOf(const JobFacts& job, absl::string_view prefix, const std::vector<TensorPlace>& places) {
   std::string out = absl::StrCat(places.size(), " nodes begin with '", prefix, "'\n");
   size_t width = 0;
-  for (const TensorPlace& place : places) {
-    width = std::max(width, job.graphs[place.graph].boxed.node(place.node).name.size());
-  }
+  for (const TensorPlace& place : places) width = std::max(width, NamedNode(job, place).name.size());
   for (size_t i = 0; i < std::min(places.size(), kMaxListed); ++i) {
     const Graph& graph = job.graphs[places[i].graph].boxed;
-    const Node& node = graph.node(places[i].node);
-    absl::StrAppendFormat(&out, "  %-*s  %s", static_cast<int>(width), node.name, node.op);
-    for (ValueId output : node.outputs) {
+    const Node& named = NamedNode(job, places[i]);
+    absl::StrAppendFormat(&out, "  %-*s  %s", static_cast<int>(width), named.name, named.op);
+    if (places[i].part >= 0) {
+      absl::StrAppend(&out, "  part of '", graph.node(places[i].node).name, "'\n");
+      continue;
+    }
+    for (ValueId output : named.outputs) {
       absl::StrAppend(&out, "  ", graph.value(output).type.ToString(), ToString(graph.value(output).dist->sbp));
     }
     absl::StrAppend(&out, "\n");

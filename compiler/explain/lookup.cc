@@ -120,6 +120,14 @@ std::vector<TensorPlace> TensorsBeginningWith(const JobFacts& job, absl::string_
       if (!seen.insert(node.name).second) continue;
       places.push_back({static_cast<int>(g), id, node.outputs.empty() ? -1 : 0});
     }
+    for (const auto& [name, id] : job.graphs[g].placed_nodes) {
+      const bool is_part = job.graphs[g].boxed_of[id] >= 0 && job.graphs[g].boxed_nodes.count(name) == 0;
+      if (!is_part || !absl::StartsWith(name, prefix)) continue;
+      const absl::StatusOr<TensorPlace> place = FindPart(job.graphs[g], id, 0);
+      if (!place.ok() || !seen.insert(name).second) continue;
+      places.push_back(*place);
+      places.back().graph = static_cast<int>(g);
+    }
   }
   return places;
 }

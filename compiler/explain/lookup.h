@@ -23,7 +23,8 @@ struct TensorPlace {
 // InvalidArgument if the node has no such output.
 absl::StatusOr<std::vector<TensorPlace>> FindTensor(const JobFacts& job, absl::string_view name);
 
-// All places whose node's name begins with `prefix`, each name in the first graph that has it.
+// All places whose node's name begins with `prefix`, each name in the first graph that has it; of each graph, ops that
+// became part of others last.
 std::vector<TensorPlace> TensorsBeginningWith(const JobFacts& job, absl::string_view prefix);
 
 // The `count` of `names` most similar to `name`: those that contain it first, then by the number of letters to change.

@@ -53,6 +53,25 @@ TEST(LookupTest, NamesWithACommonBeginningAreListed) {
   EXPECT_THAT(names, ElementsAre("down/matmul:0", "down/matmul/matmul:0", "down/matmul/matmul_wgrad:0"));
 }
 
+TEST(LookupTest, AnOpThatWasFusedLeadsToTheOneThatComputesIt) {
+  GraphBuilder b(Ops(), "fused");
+  const Tensor x = ReadSamples(b, 8, {}).rows;
+  const Tensor product = MatMul(x, Weight(b, "w", {16, 4}));
+  Fetch(Relu(b.Op("bias_add", {product, Weight(b, "bias", {4})}, {{"axis", int64_t{1}}})[0]), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf({graph}, Options({{"dp", 2}})));
+  ASSERT_OK_AND_ASSIGN(const std::vector<TensorPlace> places, FindTensor(job, "matmul"));
+  ASSERT_THAT(places, SizeIs(1));
+  const GraphFacts& facts = job.graphs[0];
+  EXPECT_NE(facts.boxed.node(places[0].node).op, "matmul");
+  ASSERT_GE(places[0].part, 0);
+  EXPECT_EQ(facts.placed.node(places[0].part).name, "matmul");
+  EXPECT_THAT(facts.parts.at(places[0].node), ::testing::Contains(places[0].part));
+  const std::vector<TensorPlace> listed = TensorsBeginningWith(job, "matmul");
+  ASSERT_THAT(listed, SizeIs(1));
+  EXPECT_EQ(listed[0].part, places[0].part);
+}
+
 TEST(LookupTest, NamesThatContainTheTextAreNearest) {
   EXPECT_THAT(NearestNames("mat", {"cat", "h0/matmul", "zebra", "map"}, 3), ElementsAre("h0/matmul", "cat", "map"));
   EXPECT_THAT(NearestNames("", {"b", "a"}, 1), ElementsAre("a"));
