@@ -46,8 +46,8 @@ constexpr const ZoneKind& ZoneKindOf(int zone) { return kZones[zone]; }
 // For people; "?" if there is no such zone.
 constexpr const char* ZoneName(int zone) { return IsZone(zone) ? ZoneKindOf(zone).name : "?"; }
 
-// The sizes of the zones of a rank, or of a class of ranks: messages with `zones`, a ZoneBytes by zone. Zones behind the
-// last are empty.
+// The sizes of the zones of a rank or of a class of ranks, which are messages with `zones`: a ZoneBytes by zone. Zones
+// behind the last are empty.
 template <typename Rank>
 auto BytesOfZone(const Rank& rank, int zone) {
   return zone < rank.zones_size() ? rank.zones(zone).bytes() : 0;
