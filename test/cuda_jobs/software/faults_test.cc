@@ -58,6 +58,9 @@ TEST_F(DeviceFaultsTest, ADeviceThatFailsEndsTheRun) {
 TEST_F(DeviceFaultsTest, WhateverWorkFailsTheRunFails) {
   ASSERT_OK_AND_ASSIGN(Job job, JobOf("mesh={dp:1}", 2));
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+  for (pb::Phase& phase : *job.spec.mutable_phases()) {  // the look at the weights behind the steps would fail too
+    if (phase.has_train()) phase.mutable_train()->mutable_stop()->set_not_finite(false);
+  }
   int64_t begin = 0, end = 0;
   const auto count = [&](const pb::JobEvent& event) {
     if (event.state().state() == pb::RUNNING) begin = software_cuda::WorkOf(0);
@@ -66,15 +69,23 @@ TEST_F(DeviceFaultsTest, WhateverWorkFailsTheRunFails) {
   ASSERT_OK(RunInPlace(job.spec, plan, count));
   const int64_t work = end - begin;
   ASSERT_GT(work, 50);
+  int64_t last = 0;  // that failed
   for (int64_t failing = 1; failing <= work; failing += failing + 20 < work ? 7 : 1) {
+    int64_t number = 0;
     const auto fail = [&](const pb::JobEvent& event) {
-      if (event.state().state() == pb::RUNNING) software_cuda::FailDeviceAtWork(0, software_cuda::WorkOf(0) + failing);
+      if (event.state().state() != pb::RUNNING) return;
+      number = software_cuda::WorkOf(0) + failing;
+      software_cuda::FailDeviceAtWork(0, number);
     };
-    EXPECT_THAT(RunInPlace(job.spec, plan, fail).status(),
-                StatusIs(absl::StatusCode::kInternal, HasSubstr("rank 0 (cuda:0)")))
-        << "work " << failing << " of " << work;
+    const absl::Status status = RunInPlace(job.spec, plan, fail).status();
+    const bool came = software_cuda::WorkOf(0) >= number;  // runs differ in a few waits of one stream for another
     software_cuda::ForgetErrors();
+    if (!came) continue;
+    last = failing;
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal, HasSubstr("rank 0 (cuda:0)")))
+        << "work " << failing << " of " << work;
   }
+  EXPECT_GT(last, work - 20);
 }
 
 // One whose device hangs in a kernel cannot wait for it: it ends with the first error, though peers have let go.
