@@ -17,15 +17,13 @@ static_assert(kMostSteps >= kMostElementwiseReads && kMostStepInputs >= kMostEle
 // The step of an op; a sum of many operands is several.
 std::optional<StepOp> StepOf(const std::string& op) {
 #define OF_STEP(Name, op, ...) {#op, StepOp::k##Name},
-  static const auto* const steps =
-      new std::map<std::string, StepOp>{ONEFLOW_UNARY_FUNCTIONS(OF_STEP) ONEFLOW_BINARY_FUNCTIONS(OF_STEP)  //
-                                        {"cast", StepOp::kCast},
-                                        {"scale", StepOp::kScale},
-                                        {"add_scalar", StepOp::kAddScalar},
-                                        {"neg", StepOp::kNeg},
-                                        {"relu_grad", StepOp::kReluGrad},
-                                        {"gelu_grad", StepOp::kGeluGrad},
-                                        {"add_n", StepOp::kAdd}};
+  static const auto* const steps = new std::map<std::string, StepOp>{
+      ONEFLOW_UNARY_FUNCTIONS(OF_STEP) ONEFLOW_GRADIENT_FUNCTIONS(OF_STEP) ONEFLOW_BINARY_FUNCTIONS(OF_STEP)  //
+      {"cast", StepOp::kCast},
+      {"scale", StepOp::kScale},
+      {"add_scalar", StepOp::kAddScalar},
+      {"neg", StepOp::kNeg},
+      {"add_n", StepOp::kAdd}};
 #undef OF_STEP
   const auto it = steps->find(op);
   return it == steps->end() ? std::nullopt : std::optional(it->second);

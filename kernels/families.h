@@ -33,6 +33,7 @@
   FAMILY(Reduce)                        \
   FAMILY(Replica)                       \
   FAMILY(RmsNorm)                       \
+  FAMILY(Rotary)                        \
   FAMILY(Softmax)                       \
   FAMILY(SoftmaxParts)                  \
   FAMILY(State)                         \

@@ -76,7 +76,8 @@
 #define OF_UNARY_KERNELS                                                                                     \
   ONEFLOW_UNARY_FUNCTIONS(OF_UNARY_ROW)                                                                      \
   OF_FLOAT_KERNELS("scale", Scale), OF_FLOAT_KERNELS("add_scalar", AddScalar), OF_FLOAT_KERNELS("neg", Neg), \
-      OF_FLOAT_KERNELS("relu_grad", ReluGrad), OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad)
+      ONEFLOW_GRADIENT_FUNCTIONS(OF_GRADIENT_ROW) OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad)
+#define OF_GRADIENT_ROW(Name, op, ...) OF_FLOAT_KERNELS(#op, Name##Kernel),
 #define OF_UNARY_ROW(Name, op, f, dx, precision, ...) OF_UNARY_##precision(Name, op)
 #define OF_UNARY_kFull(Name, op) {#op, DType::kFloat32, Name##Kernel<float>},
 #define OF_UNARY_kFollow(Name, op) OF_FLOAT_KERNELS(#op, Name##Kernel),

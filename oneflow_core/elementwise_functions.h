@@ -13,31 +13,53 @@
 // A function is an expression that is compiled for vectors of floats (kernels/cpu), for one float (kernels/cuda) and
 // for doubles (the tests' reference). It may use + - * /, float literals, comparisons, and what each of these defines:
 //
-//   Exp  Log  Sqrt  Tanh  Abs  Phi (the normal distribution)  Choose(condition, a, b)
+//   Exp  Log  Log1p  Sqrt  Sin  Cos  Tanh  Erf  Abs  Choose(condition, a, b)
+//   Phi (the normal distribution)  GeluSlope (the derivative of x Phi(x))
 //
 // Macros and the standard library only: CUDA sources include this.
 #pragma once
 
 // clang-format off: rows of a table
 
+// (1 + tanh u) / 2 = 1 / (1 + exp(-2 u)) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks and Gimpel 2016), for sign =
+// 1; of -u for sign = -1.
+#define ONEFLOW_GELU_SIGMOID(sign, x) (1.0f / (1.0f + Exp(-sign * 1.5957691f * x * (1.0f + 0.044715f * x * x))))
+
 // y = f(x): F(Name, op, f, dx, precision, low, high)
 //   dx         the gradient, a formula in dy, x and y, of what `Formula` in ops/unary.cc has. Constants are doubles.
 //   precision  kFollow: computed in narrow types too; kFull: in f32 alone (op.h)
 //   low, high  tests draw x from here: f is defined there and does not overflow
 // The ReLU lets a NaN through, which is not below 0.
-#define ONEFLOW_UNARY_FUNCTIONS(F)                                                               \
-  F(Exp, exp, Exp(x), dy* y, kFull, -2, 2)                                                       \
-  F(Log, log, Log(x), dy / x, kFull, 0.5, 3)                                                     \
-  F(Sqrt, sqrt, Sqrt(x), 0.5 * (dy / y), kFull, 0.5, 3)                                          \
-  F(Rsqrt, rsqrt, 1.0f / Sqrt(x), -0.5 * (dy * (Square(y) * y)), kFull, 0.5, 3)                  \
-  F(Square, square, x* x, 2.0 * (dy * x), kFull, -2, 2)                                          \
-  F(Tanh, tanh, Tanh(x), dy*(1.0 - Squared(y)), kFollow, -2, 2)                                  \
-  F(Sigmoid, sigmoid, 1.0f / (1.0f + Exp(-x)), dy * (y * (1.0 - y)), kFollow, -2, 2)             \
-  F(Relu, relu, Choose(x < 0.0f, 0.0f, x), ReluGrad(dy, y), kFollow, -2, 2)                      \
-  F(Gelu, gelu, x* Phi(x), GeluGrad(dy, x), kFollow, -2, 2)                                      \
-  F(Abs, abs, Abs(x), dy* Sign(x), kFollow, -2, 2)                                               \
-  F(Sign, sign, Choose(x > 0.0f, 1.0f, Choose(x < 0.0f, -1.0f, 0.0f)), 0.0 * dy, kFollow, -2, 2) \
-  F(Softsign, softsign, x / (1.0f + Abs(x)), dy * Squared(1.0 - Abs(y)), kFollow, -2, 2)
+#define ONEFLOW_UNARY_FUNCTIONS(F)                                                                        \
+  F(Exp, exp, Exp(x), dy* y, kFull, -2, 2)                                                                \
+  F(Log, log, Log(x), dy / x, kFull, 0.5, 3)                                                              \
+  F(Sqrt, sqrt, Sqrt(x), 0.5 * (dy / y), kFull, 0.5, 3)                                                   \
+  F(Rsqrt, rsqrt, 1.0f / Sqrt(x), -0.5 * (dy * (Square(y) * y)), kFull, 0.5, 3)                           \
+  F(Square, square, x* x, 2.0 * (dy * x), kFull, -2, 2)                                                   \
+  F(Tanh, tanh, Tanh(x), dy*(1.0 - Squared(y)), kFollow, -2, 2)                                           \
+  F(Sigmoid, sigmoid, 1.0f / (1.0f + Exp(-x)), dy * (y * (1.0 - y)), kFollow, -2, 2)                      \
+  F(Relu, relu, Choose(x < 0.0f, 0.0f, x), ReluGrad(dy, y), kFollow, -2, 2)                               \
+  F(Gelu, gelu, x* Phi(x), GeluGrad(dy, x), kFollow, -2, 2)                                               \
+  F(Abs, abs, Abs(x), dy* Sign(x), kFollow, -2, 2)                                                        \
+  F(Sign, sign, Choose(x > 0.0f, 1.0f, Choose(x < 0.0f, -1.0f, 0.0f)), 0.0 * dy, kFollow, -2, 2)          \
+  F(Softsign, softsign, x / (1.0f + Abs(x)), dy * Squared(1.0 - Abs(y)), kFollow, -2, 2)                  \
+  F(Softplus, softplus, Choose(x < 0.0f, 0.0f, x) + Log1p(Exp(-Abs(x))), dy * Sigmoid(x), kFollow, -2, 2) \
+  F(Silu, silu, x / (1.0f + Exp(-x)), SiluGrad(dy, x), kFollow, -2, 2)                                    \
+  F(GeluTanh, gelu_tanh, x* ONEFLOW_GELU_SIGMOID(1.0f, x), GeluTanhGrad(dy, x), kFollow, -2, 2)           \
+  F(Reciprocal, reciprocal, 1.0f / x, -1.0 * (dy * Squared(y)), kFull, 0.5, 3)                            \
+  F(Sin, sin, Sin(x), dy* Cos(x), kFull, -2, 2)                                                           \
+  F(Cos, cos, Cos(x), -1.0 * (dy * Sin(x)), kFull, -2, 2)                                                 \
+  F(Erf, erf, Erf(x), 1.1283791670955126 * (dy * Exp(-1.0 * Squared(x))), kFull, -2, 2)
+
+// Gradients that are ops of their own, since every model has them, or since several ops would round several times: dx =
+// f(dy, x), of one shape: F(Name, op, f). Rows of ONEFLOW_UNARY_FUNCTIONS name them. relu_grad is given y for x.
+#define ONEFLOW_GRADIENT_FUNCTIONS(F)                                               \
+  F(ReluGrad, relu_grad, Choose(x <= 0.0f, 0.0f, dy))                               \
+  F(GeluGrad, gelu_grad, dy* GeluSlope(x))                                          \
+  F(SiluGrad, silu_grad, dy / (1.0f + Exp(-x)) * (1.0f + x - x / (1.0f + Exp(-x)))) \
+  F(GeluTanhGrad, gelu_tanh_grad,                                                   \
+    dy* ONEFLOW_GELU_SIGMOID(1.0f, x) *                                             \
+        (1.0f + ONEFLOW_GELU_SIGMOID(-1.0f, x) * 1.5957691f * x * (1.0f + 0.134145f * x * x)))
 
 // c = f(a, b) with NumPy broadcasting: F(Name, op, f, linear, elements); its gradient is Name##Grad in ops/binary.cc.
 //   linear    what the factor rule adds: the operands in which f is linear

@@ -204,8 +204,21 @@ Largest TopK(Tensor x, int64_t k, Location loc) {
 
 Tensor RowDot(Tensor a, Tensor b, Location loc) { return Call1("row_dot", {a, b}, {}, loc); }
 
+Tensor Rotary(Tensor x, int64_t heads, AttrMap attrs, Location loc) {
+  attrs.Set("heads", heads);
+  return Call1("rotary", {x}, std::move(attrs), loc);
+}
+
+Tensor Attention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, Location loc) {
+  AttrMap attrs = {{"heads", heads.heads}, {"causal", heads.causal}};
+  if (heads.kv_heads > 0 && heads.kv_heads != heads.heads) attrs.Set("kv_heads", heads.kv_heads);
+  if (heads.window > 0) attrs.Set("window", heads.window);
+  if (heads.scale != 0) attrs.Set("scale", heads.scale);
+  return Call1("attention", {q, k, v}, std::move(attrs), loc);
+}
+
 Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Location loc) {
-  return Call1("attention", {q, k, v}, {{"heads", heads}, {"causal", causal}}, loc);
+  return Attention(q, k, v, {.heads = heads, .causal = causal}, loc);
 }
 
 Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc) {

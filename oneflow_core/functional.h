@@ -28,7 +28,7 @@ ONEFLOW_UNARY_FUNCTIONS(ONEFLOW_DECLARE)
 ONEFLOW_BINARY_FUNCTIONS(ONEFLOW_DECLARE)
 #undef ONEFLOW_DECLARE
 
-// A left operand that remembers where it was written: operators cannot have a default argument.
+// An operand that remembers where it was written: operators cannot have a default argument.
 struct LocatedTensor {
   LocatedTensor(Tensor t, Location l = Location::current()) : tensor(t), loc(l) {}  // NOLINT: meant to be implicit
   Tensor tensor;
@@ -37,10 +37,21 @@ struct LocatedTensor {
 inline Tensor operator+(LocatedTensor a, Tensor b) { return Add(a.tensor, b, a.loc); }
 inline Tensor operator-(LocatedTensor a, Tensor b) { return Sub(a.tensor, b, a.loc); }
 inline Tensor operator*(LocatedTensor a, Tensor b) { return Mul(a.tensor, b, a.loc); }
+inline Tensor operator/(LocatedTensor a, Tensor b) { return Div(a.tensor, b, a.loc); }
 
 Tensor Scale(Tensor x, double alpha, Location loc = Location::current());      // alpha * x
 Tensor AddScalar(Tensor x, double alpha, Location loc = Location::current());  // x + alpha
 Tensor Neg(Tensor x, Location loc = Location::current());
+// With numbers: x * 2 - 1 / y. A quotient by a number is the product with its inverse, rounded once.
+inline Tensor operator-(LocatedTensor x) { return Neg(x.tensor, x.loc); }
+inline Tensor operator+(LocatedTensor a, double b) { return AddScalar(a.tensor, b, a.loc); }
+inline Tensor operator+(double a, LocatedTensor b) { return AddScalar(b.tensor, a, b.loc); }
+inline Tensor operator-(LocatedTensor a, double b) { return AddScalar(a.tensor, -b, a.loc); }
+inline Tensor operator-(double a, LocatedTensor b) { return AddScalar(Neg(b.tensor, b.loc), a, b.loc); }
+inline Tensor operator*(LocatedTensor a, double b) { return Scale(a.tensor, b, a.loc); }
+inline Tensor operator*(double a, LocatedTensor b) { return Scale(b.tensor, a, b.loc); }
+inline Tensor operator/(LocatedTensor a, double b) { return Scale(a.tensor, 1 / b, a.loc); }
+inline Tensor operator/(double a, LocatedTensor b) { return Scale(Reciprocal(b.tensor, b.loc), a, b.loc); }
 Tensor Cast(Tensor x, DType dtype, Location loc = Location::current());
 // b[i] is added to all elements whose index along `axis` is i.
 Tensor BiasAdd(Tensor x, Tensor b, int axis = -1, Location loc = Location::current());
@@ -106,7 +117,18 @@ struct Largest {
 Largest TopK(Tensor x, int64_t k, Location loc = Location::current());
 // The sum of a * b over the last dimension, in f32.
 Tensor RowDot(Tensor a, Tensor b, Location loc = Location::current());
-// q, k, v [b,t,c] with c divided among the heads.
+// Rotary position embedding of x [b,t,c]: pairs of columns of each head are turned by angles that grow with the
+// position. `attrs` are those of the op (oneflow_core/ops/README.md): width, theta, scaling, ...
+Tensor Rotary(Tensor x, int64_t heads, AttrMap attrs = {}, Location loc = Location::current());
+struct AttentionHeads {
+  int64_t heads = 1;
+  int64_t kv_heads = 0;  // which divide heads; 0: as many
+  bool causal = false;
+  int64_t window = 0;  // of a causal one: a query sees itself and so many less one before it; 0: all
+  double scale = 0;    // of the scores; 0: 1 / sqrt(size of a head)
+};
+// q [b,t,c] with c divided among the heads; k, v [b,s,kv_heads * size of a head].
+Tensor Attention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, Location loc = Location::current());
 Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Location loc = Location::current());
 // The loss of each row of logits [..,c] against labels [..].
 Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc = Location::current());

@@ -5,12 +5,13 @@
 //   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = P (dP - D) / sqrt(d)
 //             dV += P^T dout,  dK += dS^T Q,  dQ = dS K
 //
-// A causal block reads keys up to its last query only, and of those no tile that no query of it sees. One task is one
-// head of one sample and runs its blocks in order, so sums do not depend on the number of threads. Heads are columns of
-// the [b,t,c] tensors: head h has columns h*d .. (h+1)*d. Everything between reading q, k, v, dout and writing out, dq,
-// dk, dv is computed on floats; but where the processor multiplies pairs of bf16 (small_gemm.h), products of bf16 read
-// q, k, v and dout as they are and P and dS rounded. S, the softmax and all sums are floats. Where the processor has
-// tiles, heads of bf16 are computed as tile_attention.h says.
+// A causal block reads keys up to its last query only, those of a window from its first query's on, and of those no
+// tile that no query of it sees. One task is one head of one sample, or, backward, the heads that share keys and
+// values; it runs its blocks in order, so sums do not depend on the number of threads. Heads are columns of the [b,t,c]
+// tensors: head h has columns h*d .. (h+1)*d. Everything between reading q, k, v, dout and writing out, dq, dk, dv is
+// computed on floats; but where the processor multiplies pairs of bf16 (small_gemm.h), products of bf16 read q, k, v
+// and dout as they are and P and dS rounded. S, the softmax and all sums are floats. Where the processor has tiles,
+// heads of bf16 are computed as tile_attention.h says.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -29,53 +30,85 @@ namespace {
 constexpr int64_t kQueries = 32;  // per block: at 128 keys scores take 16 KiB, and a causal half wastes little
 
 struct Shape : AttentionShape {
-  Shape(const TensorArg& q, const AttrMap& attrs) : AttentionShape(q, attrs) {
+  Shape(const TensorArg& q, const TensorArg& k, const AttrMap& attrs) : AttentionShape(q, k, attrs) {
     // Rows of scores: whole vectors, and one more so that a power of two does not put all rows into the same cache set.
-    padded = (tokens + kLine - 1) / kLine * kLine;
+    padded = (keys + kLine - 1) / kLine * kLine;
     stride = padded + kLine;
   }
   int64_t padded, stride;
-  // Keys that the block of queries ending at `end` computes.
+  // Keys that the block of queries from `begin` to `end` computes: from, to.
+  int64_t ComputedFrom(int64_t begin) const { return FirstVisible(begin) / kLine * kLine; }
   int64_t Computed(int64_t end) const { return causal ? std::min(padded, (end + kLine - 1) / kLine * kLine) : padded; }
-  // Of a block of queries from `begin` on: products that give scores, read rows of them, or read columns of them.
-  Triangle OfScores(int64_t begin) const { return causal ? Triangle{.columns_to = begin} : Triangle{}; }
-  Triangle OfRows(int64_t begin) const { return causal ? Triangle{.k_to = begin} : Triangle{}; }
-  Triangle OfColumns(int64_t begin) const { return causal ? Triangle{.k_from = begin} : Triangle{}; }
+};
+
+// A block of queries, and the keys that it computes.
+struct QueryBlock {
+  QueryBlock(const Shape& s, int64_t first)
+      : begin(first),
+        end(std::min(s.tokens, first + kQueries)),
+        from(s.ComputedFrom(first)),
+        computed(s.Computed(end) - from),
+        keys(std::min(computed, s.keys - from)),
+        diagonal(s.causal ? begin - from : Triangle::kNone) {}
+  int64_t rows() const { return end - begin; }
+  int64_t begin, end;
+  int64_t from, computed, keys;  // the first key; how many, in whole lines; how many there are
+  int64_t diagonal;
+  // Products that give scores, read rows of them, or read columns of them.
+  Triangle OfScores() const { return {.columns_to = diagonal}; }
+  Triangle OfRows() const { return {.k_to = diagonal}; }
+  Triangle OfColumns() const { return {.k_from = diagonal}; }
 };
 
 // Two rows of bf16 as pairs of neighbours in a column.
 OF_INLINE F32s Interleave(F32s first, F32s second) { return (F32s)((U32s)first >> 16 | (U32s)second); }
 
-// to = the [tokens, d] head in steps along the tokens, dense: rows that lie 4 KiB / 2^n apart would share a few sets of
+// A head in its tensor.
+template <typename T>
+struct HeadRows {
+  T* data;
+  int64_t count, stride;  // rows; elements from one to the next
+  T* row(int64_t i) const { return data + i * stride; }
+};
+template <typename T>
+HeadRows<T> OfQueries(const Shape& s, T* x) {
+  return {x, s.tokens, s.columns};
+}
+template <typename T>
+HeadRows<T> OfKeys(const Shape& s, T* x) {
+  return {x, s.keys, s.kv_columns};
+}
+
+// to = the [count, d] head in steps along the rows, dense: rows that lie 4 KiB / 2^n apart would share a few sets of
 // the first-level cache.
 template <bool kPairs, typename T>
-void PackHead(const Shape& s, const T* from, float* to) {
-  for (int64_t i = 0; i < Steps<kPairs>(s.tokens); ++i) {
-    VecLoop(s.d, [&](int64_t c, auto lanes) {
+void PackHead(const HeadRows<const T>& from, int64_t d, float* to) {
+  for (int64_t i = 0; i < Steps<kPairs>(from.count); ++i) {
+    VecLoop(d, [&](int64_t c, auto lanes) {
       if constexpr (kPairs) {
-        const T* const row = from + 2 * i * s.columns + c;
-        const bool has_second = 2 * i + 1 < s.tokens;
-        Store(to + i * s.d + c, Interleave(Load(row, lanes), has_second ? Load(row + s.columns, lanes) : F32s{}),
+        const T* const row = from.row(2 * i) + c;
+        const bool has_second = 2 * i + 1 < from.count;
+        Store(to + i * d + c, Interleave(Load(row, lanes), has_second ? Load(row + from.stride, lanes) : F32s{}),
               lanes);
       } else {
-        Store(to + i * s.d + c, Load(from + i * s.columns + c, lanes), lanes);
+        Store(to + i * d + c, Load(from.row(i) + c, lanes), lanes);
       }
     });
   }
 }
 template <typename T>
-void UnpackHead(const Shape& s, const float* from, T* to) {
-  for (int64_t i = 0; i < s.tokens; ++i) {
-    VecLoop(s.d, [&](int64_t c, auto lanes) { Store(to + i * s.columns + c, Load(from + i * s.d + c, lanes), lanes); });
+void UnpackHead(const float* from, int64_t d, const HeadRows<T>& to) {
+  for (int64_t i = 0; i < to.count; ++i) {
+    VecLoop(d, [&](int64_t c, auto lanes) { Store(to.row(i) + c, Load(from + i * d + c, lanes), lanes); });
   }
 }
 
 // to[column][row] = from[row][column] for rows of floats, or of pairs in their place, `stride` apart; columns behind
-// the last token are zero.
+// the last key are zero.
 template <typename T>
 void TransposeRows(const Shape& s, const T* from, int64_t stride, int64_t width, float* to) {
   for (int64_t row0 = 0; row0 < s.padded; row0 += kLanes) {
-    const int64_t rows = std::min(kLanes, s.tokens - row0);
+    const int64_t rows = std::min(kLanes, s.keys - row0);
     VecLoop(width, [&](int64_t column0, auto lanes) {
       F32s tile[kLanes] = {};
       for (int64_t i = 0; i < rows; ++i) tile[i] = Load(from + (row0 + i) * stride + column0, lanes);
@@ -86,13 +119,13 @@ void TransposeRows(const Shape& s, const T* from, int64_t stride, int64_t width,
   }
 }
 
-// to[step][row] = a [tokens, d] head in steps along d.
+// to[step][row] = a [keys, d] head in steps along d.
 template <bool kPairs, typename T>
 void TransposeHead(const Shape& s, const T* from, float* to) {
   if constexpr (kPairs) {
-    TransposeRows(s, reinterpret_cast<const float*>(from), s.columns / 2, s.d / 2, to);
+    TransposeRows(s, reinterpret_cast<const float*>(from), s.kv_columns / 2, s.d / 2, to);
   } else {
-    TransposeRows(s, from, s.columns, s.d, to);
+    TransposeRows(s, from, s.kv_columns, s.d, to);
   }
 }
 
@@ -151,60 +184,61 @@ const float* AlongQueries(const Shape& s, int64_t rows, int64_t computed, const 
   return pairs;
 }
 
-// Turns a row of raw scores into exp(scale * score - shift), zero where the query must not look; returns the sum.
-OF_INLINE float ExpRow(float* row, int64_t visible, int64_t computed, float scale, float shift) {
+// Turns a query's raw scores, of which those from `first` to `last` are visible, into exp(scale * score - shift), and
+// all others among `computed` into zeros; returns the sum.
+OF_INLINE float ExpRow(float* row, int64_t first, int64_t last, int64_t computed, float scale, float shift) {
   constexpr float kLog2OfE = 1.44269504f;  // not within scale and shift, whose difference may be small beside them
   F32s sum = Splat(0);
-  VecLoop(visible, [&](int64_t i, auto lanes) {
-    const F32s e = Keep(Exp2<5>((Load(row + i) * scale - shift) * kLog2OfE), lanes);
+  VecLoop(last - first, [&](int64_t i, auto lanes) {
+    const F32s e = Keep(Exp2<5>((Load(row + first + i) * scale - shift) * kLog2OfE), lanes);
     sum += e;
-    Store(row + i, e);
+    Store(row + first + i, e);
   });
-  for (int64_t i = (visible + kLanes - 1) / kLanes * kLanes; i < computed; i += kLanes) Store(row + i, Splat(0));
+  std::fill(row, row + first, 0.0f);
+  for (int64_t i = first + (last - first + kLanes - 1) / kLanes * kLanes; i < computed; i += kLanes) {
+    Store(row + i, Splat(0));
+  }
   return Sum(sum);
 }
 
-// The head that comes next lies `ahead` elements behind this one; 0: none comes.
+// A head's k and v as the products need them.
+struct PackedKeys {
+  float *kt, *v;
+};
+
 template <bool kPairs, typename T>
-void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, float* lse, int64_t ahead,
-                 float* scratch) {
+void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, float* lse, const PackedKeys& packed,
+                 const Ahead& ahead, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
-  float* const kt = take(Steps<kPairs>(s.d) * s.stride);
   float* const scores = take(kQueries * s.stride);
-  float* const packed_v = take(Steps<kPairs>(s.tokens) * s.d);
   float* packed_q = nullptr;
-  TransposeHead<kPairs>(s, k, kt);
-  PackHead<kPairs>(s, v, packed_v);
   if constexpr (Half<T> && !kPairs) {
     packed_q = take(s.tokens * s.d);
-    PackHead<false>(s, q, packed_q);
+    PackHead<false>(OfQueries(s, q), s.d, packed_q);
   }
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
-    const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, computed = s.Computed(end);
-    SmallGemm<false, kPairs>(rows, computed, Steps<kPairs>(s.d), RowsFrom<kPairs>(s, q, packed_q, begin), kt, s.stride,
-                             scores, s.stride, s.OfScores(begin));
+    const QueryBlock block(s, begin);
+    SmallGemm<false, kPairs>(block.rows(), block.computed, Steps<kPairs>(s.d), RowsFrom<kPairs>(s, q, packed_q, begin),
+                             packed.kt + block.from, s.stride, scores, s.stride, block.OfScores());
     alignas(64) float max[kQueries], sum[kQueries], inverse[kQueries];
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = 0; i < block.rows(); ++i) {
       float* const row = scores + i * s.stride;
-      const int64_t visible = s.Visible(begin + i);
-      max[i] = MaxOfRow(row, visible) * s.scale;
-      sum[i] = ExpRow(row, visible, computed, s.scale, max[i]);
-      RoundRow<kPairs>(row, computed);
-      if (ahead == 0) continue;
-      const int64_t next = ahead + (begin + i) * s.columns;
-      for (const T* x : {q, k, v}) PrefetchHeadRow<0>(s, x + next);
-      PrefetchHeadRow<1>(s, out + next);
+      const int64_t first = s.FirstVisible(begin + i) - block.from, last = s.Visible(begin + i) - block.from;
+      max[i] = MaxOfRow(row + first, last - first) * s.scale;
+      sum[i] = ExpRow(row, first, last, block.computed, s.scale, max[i]);
+      RoundRow<kPairs>(row, block.computed);
+      ahead.Ask<T>(s, begin + i, {q}, {out}, {k, v}, {});
     }
-    VecLoop(rows, [&](int64_t i, auto lanes) {
+    VecLoop(block.rows(), [&](int64_t i, auto lanes) {
       const F32s sums = Load(sum + i, lanes, 1.0f);
       Store(lse + begin + i, Load(max + i, lanes) + LogOfSums(sums), lanes);
       Store(inverse + i, 1.0f / sums, lanes);
     });
     T* const to = out + begin * s.columns;
     const QueryRows<T> sums(s, to, scratch);
-    SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(std::min(computed, s.tokens)), {scores, s.stride, 1}, packed_v,
-                             s.d, sums.data, sums.stride, s.OfRows(begin));
-    for (int64_t i = 0; i < rows; ++i) {
+    SmallGemm<false, kPairs>(block.rows(), s.d, Steps<kPairs>(block.keys), {scores, s.stride, 1},
+                             packed.v + Steps<kPairs>(block.from) * s.d, s.d, sums.data, sums.stride, block.OfRows());
+    for (int64_t i = 0; i < block.rows(); ++i) {
       VecLoop(s.d, [&](int64_t c, auto lanes) {
         Store(to + i * s.columns + c, Load(sums.data + i * sums.stride + c, lanes) * inverse[i], lanes);
       });
@@ -216,67 +250,64 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
 template <typename T>
 size_t ForwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? (s.tokens + kQueries) * s.d : 0;
-  return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + narrow + kLine) / kLine * kLine;
+  return static_cast<size_t>((s.d + kQueries) * s.stride + (s.keys + 1) * s.d + narrow + kLine) / kLine * kLine;
 }
 
 // A query's row of raw scores becomes P, that of dP becomes dS.
 template <typename T>
-void SoftmaxGradient(const Shape& s, const AttentionHead<T>& h, int64_t query, int64_t computed, float* p, float* ds) {
-  ExpRow(p, s.Visible(query), computed, s.scale, h.lse[query]);
+void SoftmaxGradient(const Shape& s, const AttentionHead<T>& h, int64_t query, const QueryBlock& block, float* p,
+                     float* ds) {
+  const int64_t last = s.Visible(query) - block.from;
+  ExpRow(p, s.FirstVisible(query) - block.from, last, block.computed, s.scale, h.lse[query]);
   const T *const dout = h.dout + query * s.columns, *const out = h.out + query * s.columns;
   F32s dot = Splat(0);
   VecLoop(s.d, [&](int64_t c, auto lanes) { dot += Load(dout + c, lanes) * Load(out + c, lanes); });
   const F32s mean = Splat(Sum(dot));
   int64_t j = 0;
-  for (; j < s.Visible(query); j += kLanes) Store(ds + j, Load(p + j) * (Load(ds + j) - mean) * s.scale);
-  for (; j < computed; j += kLanes) Store(ds + j, Splat(0));
+  for (; j < last; j += kLanes) Store(ds + j, Load(p + j) * (Load(ds + j) - mean) * s.scale);
+  for (; j < block.computed; j += kLanes) Store(ds + j, Splat(0));
 }
 
+// What the heads of a group share in the backward pass: k and v as products need them, and the sums of dk and dv.
+struct GroupKeys {
+  float *kt, *vt, *k, *dk, *dv;
+};
+
+// Adds a head's part to the sums of its group, and writes its dq.
 template <bool kPairs, typename T>
-void BackwardHead(const Shape& s, const AttentionHead<T>& h, int64_t ahead, float* scratch) {
+void BackwardHead(const Shape& s, const AttentionHead<T>& h, const GroupKeys& g, const Ahead& ahead, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
-  float* const kt = take(Steps<kPairs>(s.d) * s.stride);
-  float* const vt = take(Steps<kPairs>(s.d) * s.stride);
   float* const p = take(kQueries * s.stride);
   float* const ds = take(kQueries * s.stride);
   float* const pairs = kPairs ? take(kQueries / 2 * s.stride) : nullptr;  // of P, then of dS
   const int64_t size = Steps<kPairs>(s.tokens) * s.d;
   float* const q = take(size);
-  float* const k = take(size);
   float* const dout = take(size);
-  float* const dk = take(s.tokens * s.d);
-  float* const dv = take(s.tokens * s.d);
-  TransposeHead<kPairs>(s, h.k, kt);
-  TransposeHead<kPairs>(s, h.v, vt);
-  PackHead<kPairs>(s, h.q, q);
-  PackHead<kPairs>(s, h.k, k);
-  PackHead<kPairs>(s, h.dout, dout);
-  std::fill(dk, dk + s.tokens * s.d, 0.0f);
-  std::fill(dv, dv + s.tokens * s.d, 0.0f);
+  PackHead<kPairs>(OfQueries(s, h.q), s.d, q);
+  PackHead<kPairs>(OfQueries(s, h.dout), s.d, dout);
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
-    const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, at = Steps<kPairs>(begin) * s.d;
-    const int64_t computed = s.Computed(end), keys = std::min(computed, s.tokens), along_d = Steps<kPairs>(s.d);
-    SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.q, q, begin), kt, s.stride, p, s.stride,
-                             s.OfScores(begin));
-    SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.dout, dout, begin), vt, s.stride, ds,
-                             s.stride, s.OfScores(begin));
+    const QueryBlock block(s, begin);
+    const int64_t rows = block.rows(), at = Steps<kPairs>(begin) * s.d, along_d = Steps<kPairs>(s.d);
+    const int64_t keys_at = Steps<kPairs>(block.from) * s.d;  // of k in steps along the keys
+    SmallGemm<false, kPairs>(rows, block.computed, along_d, RowsFrom<kPairs>(s, h.q, q, begin), g.kt + block.from,
+                             s.stride, p, s.stride, block.OfScores());
+    SmallGemm<false, kPairs>(rows, block.computed, along_d, RowsFrom<kPairs>(s, h.dout, dout, begin), g.vt + block.from,
+                             s.stride, ds, s.stride, block.OfScores());
     for (int64_t i = 0; i < rows; ++i) {
-      SoftmaxGradient(s, h, begin + i, computed, p + i * s.stride, ds + i * s.stride);
-      if (ahead == 0) continue;
-      const int64_t next = ahead + (begin + i) * s.columns;
-      for (const T* x : {h.q, h.k, h.v, h.dout, h.out}) PrefetchHeadRow<0>(s, x + next);
-      for (const T* x : {h.dq, h.dk, h.dv}) PrefetchHeadRow<1>(s, x + next);
+      SoftmaxGradient(s, h, begin + i, block, p + i * s.stride, ds + i * s.stride);
+      ahead.Ask<T>(s, begin + i, {h.q, h.dout, h.out}, {h.dq}, {h.k, h.v}, {h.dk, h.dv});
     }
-    const Strided by_query = {AlongQueries<kPairs>(s, rows, computed, p, pairs), 1, s.stride};
-    SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), by_query, dout + at, s.d, dv, s.d, s.OfColumns(begin));
-    const Strided gradient_by_query = {AlongQueries<kPairs>(s, rows, computed, ds, pairs), 1, s.stride};
-    SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), gradient_by_query, q + at, s.d, dk, s.d,
-                            s.OfColumns(begin));
-    for (int64_t i = 0; i < rows; ++i) RoundRow<kPairs>(ds + i * s.stride, computed);
+    const Strided by_query = {AlongQueries<kPairs>(s, rows, block.computed, p, pairs), 1, s.stride};
+    SmallGemm<true, kPairs>(block.keys, s.d, Steps<kPairs>(rows), by_query, dout + at, s.d, g.dv + block.from * s.d,
+                            s.d, block.OfColumns());
+    const Strided gradient_by_query = {AlongQueries<kPairs>(s, rows, block.computed, ds, pairs), 1, s.stride};
+    SmallGemm<true, kPairs>(block.keys, s.d, Steps<kPairs>(rows), gradient_by_query, q + at, s.d,
+                            g.dk + block.from * s.d, s.d, block.OfColumns());
+    for (int64_t i = 0; i < rows; ++i) RoundRow<kPairs>(ds + i * s.stride, block.computed);
     T* const to = h.dq + begin * s.columns;
     const QueryRows<T> sums(s, to, scratch);
-    SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(keys), {ds, s.stride, 1}, k, s.d, sums.data, sums.stride,
-                             s.OfRows(begin));
+    SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(block.keys), {ds, s.stride, 1}, g.k + keys_at, s.d, sums.data,
+                             sums.stride, block.OfRows());
     if constexpr (Half<T>) {
       for (int64_t i = 0; i < rows; ++i) {
         VecLoop(s.d, [&](int64_t c, auto lanes) {
@@ -285,15 +316,35 @@ void BackwardHead(const Shape& s, const AttentionHead<T>& h, int64_t ahead, floa
       }
     }
   }
-  UnpackHead(s, dk, h.dk);
-  UnpackHead(s, dv, h.dv);
+}
+
+// The heads from `first` on that share a head of k and v; a thread computes those before `end`.
+template <bool kPairs, typename T>
+void BackwardGroup(const KernelArgs& args, const Shape& s, int64_t first, int64_t end, float* scratch) {
+  const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
+  const AttentionHead<T> shared = GradientHead<T>(args, s, first);
+  GroupKeys g = {.kt = take(Steps<kPairs>(s.d) * s.stride), .vt = take(Steps<kPairs>(s.d) * s.stride)};
+  g.k = take(Steps<kPairs>(s.keys) * s.d);
+  g.dk = take(s.keys * s.d);
+  g.dv = take(s.keys * s.d);
+  TransposeHead<kPairs>(s, shared.k, g.kt);
+  TransposeHead<kPairs>(s, shared.v, g.vt);
+  PackHead<kPairs>(OfKeys(s, shared.k), s.d, g.k);
+  std::fill(g.dk, g.dk + s.keys * s.d, 0.0f);
+  std::fill(g.dv, g.dv + s.keys * s.d, 0.0f);
+  for (int64_t head = first; head < first + s.group; ++head) {
+    BackwardHead<kPairs>(s, GradientHead<T>(args, s, head), g, Ahead(s, head, end), scratch);
+  }
+  UnpackHead(g.dk, s.d, OfKeys(s, shared.dk));
+  UnpackHead(g.dv, s.d, OfKeys(s, shared.dv));
 }
 
 // Of either way to multiply.
 template <typename T>
 size_t BackwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? kQueries / 2 * s.stride + kQueries * s.d : 0;
-  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * s.tokens * s.d + narrow + kLine) / kLine * kLine;
+  const int64_t rows = 3 * s.keys + 2 * s.tokens + 3;  // those packed in pairs are rounded up
+  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + rows * s.d + narrow + kLine) / kLine * kLine;
 }
 
 // body.operator()<kPairs>(): pairs where the processor multiplies such and a head has whole ones.
@@ -310,21 +361,27 @@ bool GoesByTiles(const AttentionShape& s) {
   return std::is_same_v<T, BFloat16> && SuitsTiles(s);
 }
 
-// in: q, k, v; out: out, lse[b,n,t].
+// in: q, k, v; out: out, lse[b,n,t]. A thread packs k and v once for the heads that share them.
 template <typename T>
 const char* Attention(const KernelArgs& args) {
-  const Shape s(args.in[0], *args.attrs);
+  const Shape s(args.in[0], args.in[1], *args.attrs);
   if (GoesByTiles<T>(s)) return AttentionOnTiles(args);
-  const auto forward = [&]<bool kPairs>(int64_t task, int64_t end, float* scratch) {
-    const int64_t at = s.HeadAt(task);
-    ForwardHead<kPairs>(s, args.in[0].as<const T>() + at, args.in[1].as<const T>() + at, args.in[2].as<const T>() + at,
-                        args.out[0].as<T>() + at, args.out[1].as<float>() + task * s.tokens, s.Ahead(task, end),
-                        scratch);
-  };
+  const T *const q = args.in[0].as<const T>(), *const k = args.in[1].as<const T>(), *const v = args.in[2].as<const T>();
+  T* const out = args.out[0].as<T>();
+  float* const lse = args.out[1].as<float>();
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch<T>(s);
     InSteps<T>(s, [&]<bool kPairs>() {
-      for (int64_t task = begin; task < end; ++task) forward.template operator()<kPairs>(task, end, scratch);
+      const PackedKeys packed = {scratch, scratch + Steps<kPairs>(s.d) * s.stride};
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t at = s.HeadAt(task), kv_at = s.KvHeadAt(task / s.group);
+        if (task == begin || task % s.group == 0) {
+          TransposeHead<kPairs>(s, k + kv_at, packed.kt);
+          PackHead<kPairs>(OfKeys(s, v + kv_at), s.d, packed.v);
+        }
+        ForwardHead<kPairs>(s, q + at, k + kv_at, v + kv_at, out + at, lse + task * s.tokens, packed,
+                            Ahead(s, task, end), packed.v + Steps<kPairs>(s.keys) * s.d);
+      }
     });
   });
   return nullptr;
@@ -332,28 +389,22 @@ const char* Attention(const KernelArgs& args) {
 
 template <typename T>
 size_t AttentionWorkspace(const KernelArgs& args) {
-  const Shape s(args.in[0], *args.attrs);
+  const Shape s(args.in[0], args.in[1], *args.attrs);
   if (GoesByTiles<T>(s)) return args.threads * ForwardTileScratch(s);
   return args.threads * ForwardScratch<T>(s) * sizeof(float);
 }
 
-// in: dout, q, k, v, out, lse; out: dq, dk, dv.
+// in: dout, q, k, v, out, lse; out: dq, dk, dv. The heads of a group are one task, so that their sums have one order.
 template <typename T>
 const char* AttentionGrad(const KernelArgs& args) {
-  const Shape s(args.in[1], *args.attrs);
+  const Shape s(args.in[1], args.in[2], *args.attrs);
   if (GoesByTiles<T>(s)) return AttentionGradOnTiles(args);
-  const auto backward = [&]<bool kPairs>(int64_t task, int64_t end, float* scratch) {
-    const int64_t at = s.HeadAt(task);
-    const auto in = [&](int i) { return args.in[i].as<const T>() + at; };
-    const auto out = [&](int i) { return args.out[i].as<T>() + at; };
-    const float* const lse = args.in[5].as<const float>() + task * s.tokens;
-    BackwardHead<kPairs, T>(s, {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)}, s.Ahead(task, end),
-                            scratch);
-  };
-  ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
+  ParallelForThread(s.batch * s.kv_heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch<T>(s);
     InSteps<T>(s, [&]<bool kPairs>() {
-      for (int64_t task = begin; task < end; ++task) backward.template operator()<kPairs>(task, end, scratch);
+      for (int64_t task = begin; task < end; ++task) {
+        BackwardGroup<kPairs, T>(args, s, task * s.group, end * s.group, scratch);
+      }
     });
   });
   return nullptr;
@@ -361,7 +412,7 @@ const char* AttentionGrad(const KernelArgs& args) {
 
 template <typename T>
 size_t AttentionGradWorkspace(const KernelArgs& args) {
-  const Shape s(args.in[1], *args.attrs);
+  const Shape s(args.in[1], args.in[2], *args.attrs);
   if (GoesByTiles<T>(s)) return args.threads * BackwardTileScratch(s);
   return args.threads * BackwardScratch<T>(s) * sizeof(float);
 }

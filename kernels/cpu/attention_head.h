@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/vec.h"
@@ -11,26 +12,32 @@
 
 namespace oneflow::cpu {
 
-// Of q[b,t,c], and all that has its shape: head h has columns h*d .. (h+1)*d.
+// Of q[b,t,c] and k[b,s,kv]: head h of q has columns h*d .. (h+1)*d. Heads of q share those of k and v in groups: head
+// h reads the h / group-th.
 struct AttentionShape {
-  AttentionShape(const TensorArg& q, const AttrMap& attrs)
+  AttentionShape(const TensorArg& q, const TensorArg& k, const AttrMap& attrs)
       : batch(q.dims[0]),
         tokens(q.dims[1]),
         columns(q.dims[2]),
-        d(q.logical_dims[2] / std::max<int64_t>(1, attrs.Int("heads", 1))) {
+        keys(k.dims[1]),
+        kv_columns(k.dims[2]),
+        d(q.logical_dims[2] / std::max<int64_t>(1, attrs.Int("heads", 1))),
+        window(attrs.Int("window")) {
     heads = d == 0 ? 0 : columns / d;
-    scale = static_cast<float>(1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d))));
+    kv_heads = d == 0 ? 0 : kv_columns / d;
+    group = kv_heads == 0 ? 1 : heads / kv_heads;
+    scale = static_cast<float>(attrs.Double("scale", 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d)))));
     causal = attrs.Bool("causal");
   }
-  int64_t batch, tokens, columns, d, heads;
+  int64_t batch, tokens, columns, keys, kv_columns, d, window, heads, kv_heads, group;
   float scale;
   bool causal;
-  // The offset of a head's first element.
+  // The offset of a head's first element in q, and of the head that it reads in k.
   int64_t HeadAt(int64_t task) const { return task / heads * tokens * columns + task % heads * d; }
-  // The distance from a task's head to the next one's, among tasks before `end`; 0: there is no next one.
-  int64_t Ahead(int64_t task, int64_t end) const { return task + 1 < end ? HeadAt(task + 1) - HeadAt(task) : 0; }
-  // Keys that query i sees.
-  int64_t Visible(int64_t i) const { return causal ? i + 1 : tokens; }
+  int64_t KvHeadAt(int64_t kv_task) const { return kv_task / kv_heads * keys * kv_columns + kv_task % kv_heads * d; }
+  // Keys that query i sees: from the first one to before the last.
+  int64_t FirstVisible(int64_t i) const { return window > 0 ? std::max<int64_t>(0, i + 1 - window) : 0; }
+  int64_t Visible(int64_t i) const { return causal ? i + 1 : keys; }
 };
 
 // A head's columns of the tensors of attention_grad.
@@ -41,6 +48,16 @@ struct AttentionHead {
   T *dq, *dk, *dv;
 };
 
+// That of a head of attention_grad, whose operands are in: dout, q, k, v, out, lse; out: dq, dk, dv.
+template <typename T>
+AttentionHead<T> GradientHead(const KernelArgs& args, const AttentionShape& s, int64_t head) {
+  const int64_t at = s.HeadAt(head), kv_at = s.KvHeadAt(head / s.group);
+  const auto in = [&](int i, int64_t offset) { return args.in[i].as<const T>() + offset; };
+  const auto out = [&](int i, int64_t offset) { return args.out[i].as<T>() + offset; };
+  const float* const lse = args.in[5].as<const float>() + head * s.tokens;
+  return {in(0, at), in(1, at), in(2, kv_at), in(3, kv_at), in(4, at), lse, out(0, at), out(1, kv_at), out(2, kv_at)};
+}
+
 // Prefetches a row of the next head. Rows lie apart, so hardware prefetchers do not see them coming. A processor has
 // few outstanding loads; issue the prefetches between the rows that are computed.
 template <int kForWriting, typename T>
@@ -48,6 +65,33 @@ OF_INLINE void PrefetchHeadRow(const AttentionShape& s, const T* row) {
   constexpr int64_t kLineElements = kLine * static_cast<int64_t>(sizeof(float) / sizeof(T));
   for (int64_t c = 0; c < s.d; c += kLineElements) __builtin_prefetch(row + c, kForWriting, 2);
 }
+
+// Where the head that a thread computes next lies.
+struct Ahead {
+  // Of heads before `end`.
+  Ahead(const AttentionShape& s, int64_t head, int64_t end) {
+    if (head + 1 >= end) return;
+    queries = s.HeadAt(head + 1) - s.HeadAt(head);
+    keys = s.KvHeadAt((head + 1) / s.group) - s.KvHeadAt(head / s.group);
+  }
+  // Prefetches its row i of these tensors, which are as q and as k.
+  template <typename T>
+  OF_INLINE void Ask(const AttentionShape& s, int64_t i, std::initializer_list<const T*> read,
+                     std::initializer_list<const T*> written, std::initializer_list<const T*> kv_read,
+                     std::initializer_list<const T*> kv_written) const {
+    const int64_t next = queries + i * s.columns, kv_next = keys + i * s.kv_columns;
+    if (queries != 0) {
+      for (const T* x : read) PrefetchHeadRow<0>(s, x + next);
+      for (const T* x : written) PrefetchHeadRow<1>(s, x + next);
+    }
+    if (keys != 0 && i < s.keys) {
+      for (const T* x : kv_read) PrefetchHeadRow<0>(s, x + kv_next);
+      for (const T* x : kv_written) PrefetchHeadRow<1>(s, x + kv_next);
+    }
+  }
+
+  int64_t queries = 0, keys = 0;  // in elements; 0: there is none, or it has the same keys
+};
 
 OF_INLINE float MaxOfRow(const float* row, int64_t n) {
   F32s max = Splat(-INFINITY);

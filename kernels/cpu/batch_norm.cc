@@ -365,7 +365,7 @@ struct ThroughRelu {
   OF_INLINE Norm operator()(Of of) const {
     return norms(of);
   }
-  static OF_INLINE F32s Pass(const Norm& norm, F32s x, F32s dy) { return ReluSlope(norm(x), dy); }
+  static OF_INLINE F32s Pass(const Norm& norm, F32s x, F32s dy) { return ReluGradOf(dy, norm(x)); }
 };
 
 // in: dy, x; out: dgamma, dbeta.

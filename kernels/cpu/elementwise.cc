@@ -134,10 +134,6 @@ class StepRunner {
         return One(step, [=](F32s a) OF_INLINED { return a + Splat(alpha); });
       case StepOp::kNeg:
         return One(step, [](F32s a) OF_INLINED { return -a; });
-      case StepOp::kReluGrad:
-        return Two(step, [](F32s dy, F32s y) OF_INLINED { return ReluSlope(y, dy); });
-      case StepOp::kGeluGrad:
-        return Two(step, [](F32s dy, F32s x) OF_INLINED { return dy * GeluSlope(x); });
 #define OF_STEP(Name, ...) \
   case StepOp::k##Name:    \
     return One(step, [](F32s x) OF_INLINED { return Name##Of(x); });
@@ -146,6 +142,7 @@ class StepRunner {
 #define OF_STEP(Name, ...) \
   case StepOp::k##Name:    \
     return Two(step, [](F32s a, F32s b) OF_INLINED { return Name##Of(a, b); });
+        ONEFLOW_GRADIENT_FUNCTIONS(OF_STEP)
         ONEFLOW_BINARY_FUNCTIONS(OF_STEP)
 #undef OF_STEP
     }

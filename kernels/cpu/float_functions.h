@@ -1,6 +1,6 @@
 // The functions of elementwise ops on vectors of floats: what their own kernels compute, what fused ones do of them,
 // and `elementwise` of several. XOf(x) and XOf(a, b) are those of elementwise_functions.h, in whose alphabet Exp, Sqrt,
-// Tanh and Abs come from vec.h.
+// Tanh, Erf and Abs come from vec.h.
 #pragma once
 
 #include <cmath>
@@ -15,6 +15,18 @@ OF_INLINE F32s Log(F32s x) {
   for (int i = 0; i < kLanes; ++i) x[i] = std::log(x[i]);
   return x;
 }
+OF_INLINE F32s Log1p(F32s x) {
+  for (int i = 0; i < kLanes; ++i) x[i] = std::log1p(x[i]);
+  return x;
+}
+OF_INLINE F32s Sin(F32s x) {
+  for (int i = 0; i < kLanes; ++i) x[i] = std::sin(x[i]);
+  return x;
+}
+OF_INLINE F32s Cos(F32s x) {
+  for (int i = 0; i < kLanes; ++i) x[i] = std::cos(x[i]);
+  return x;
+}
 OF_INLINE F32s Phi(F32s x) {
   constexpr float kSqrtHalf = 0.70710678118654752f;  // 1 / sqrt(2)
   return 0.5f + 0.5f * Erf(x * kSqrtHalf);
@@ -22,18 +34,6 @@ OF_INLINE F32s Phi(F32s x) {
 OF_INLINE F32s Choose(I32s condition, F32s a, F32s b) { return condition ? a : b; }
 OF_INLINE F32s Choose(I32s condition, float a, F32s b) { return condition ? Splat(a) : b; }
 OF_INLINE F32s Choose(I32s condition, float a, float b) { return condition ? Splat(a) : Splat(b); }
-
-#define OF_DEFINE_FUNCTION(Name, op, f, ...) \
-  OF_INLINE F32s Name##Of(F32s x) { return f; }
-ONEFLOW_UNARY_FUNCTIONS(OF_DEFINE_FUNCTION)
-#undef OF_DEFINE_FUNCTION
-#define OF_DEFINE_FUNCTION(Name, op, f, ...) \
-  OF_INLINE F32s Name##Of(F32s a, F32s b) { return f; }
-ONEFLOW_BINARY_FUNCTIONS(OF_DEFINE_FUNCTION)
-#undef OF_DEFINE_FUNCTION
-
-// dy where y passed a ReLU, so also where y is NaN; y may be what came out of it or what went in.
-OF_INLINE F32s ReluSlope(F32s y, F32s dy) { return y <= 0.0f ? Splat(0) : dy; }
 
 // The slope of gelu, Phi(x) + x phi(x), to 2.5e-7: both of these have the exponential e = exp(-x^2 / 2) in them, as
 //   Phi(-|x|) = e (c1 t + c2 t^2 + ... + c5 t^5),  t = 1 / (1 + c |x|)       (Abramowitz and Stegun, 7.1.26)
@@ -48,5 +48,18 @@ OF_INLINE F32s GeluSlope(F32s x) {
   const F32s tail = p * t * e;
   return (x < 0 ? tail : 1.0f - tail) + x * (kInvSqrt2Pi * e);
 }
+
+#define OF_DEFINE_FUNCTION(Name, op, f, ...) \
+  OF_INLINE F32s Name##Of(F32s x) { return f; }
+ONEFLOW_UNARY_FUNCTIONS(OF_DEFINE_FUNCTION)
+#undef OF_DEFINE_FUNCTION
+#define OF_DEFINE_FUNCTION(Name, op, f, ...) \
+  OF_INLINE F32s Name##Of(F32s a, F32s b) { return f; }
+ONEFLOW_BINARY_FUNCTIONS(OF_DEFINE_FUNCTION)
+#undef OF_DEFINE_FUNCTION
+#define OF_DEFINE_FUNCTION(Name, op, f, ...) \
+  OF_INLINE F32s Name##Of(F32s dy, F32s x) { return f; }
+ONEFLOW_GRADIENT_FUNCTIONS(OF_DEFINE_FUNCTION)
+#undef OF_DEFINE_FUNCTION
 
 }  // namespace oneflow::cpu

@@ -7,21 +7,9 @@
 #include "kernels/cpu/gelu_rows.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/parallel.h"
 
 namespace oneflow::cpu {
 namespace {
-
-// in: dy, x.
-template <typename T>
-const char* GeluGrad(const KernelArgs& args) {
-  const T* const dy = args.in[0].as<const T>();
-  const T* const x = args.in[1].as<const T>();
-  T* const dx = args.out[0].as<T>();
-  ParallelFor(args.in[0].count, Grain(3 * sizeof(T)),
-              [&](int64_t begin, int64_t end) { GeluGradOf(end - begin, dy + begin, x + begin, dx + begin); });
-  return nullptr;
-}
 
 // in: x, b; out: h, y.
 template <typename T>
@@ -44,7 +32,7 @@ const char* GeluBiasGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList GeluKernels() {
-  return {OF_FLOAT_KERNELS("gelu_grad", GeluGrad), OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
+  return {OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
           OF_FLOAT_KERNELS("gelu_bias_grad", GeluBiasGrad, SumsWorkspace)};
 }
 

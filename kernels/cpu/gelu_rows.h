@@ -13,8 +13,8 @@ namespace oneflow::cpu {
 
 // dx = dy gelu'(x), of n numbers. dx may be dy.
 template <typename T>
-void GeluGradOf(int64_t n, const T* dy, const T* x, T* dx) {
-  VecLoop(n, [&](int64_t i, auto lanes) { Store(dx + i, Load(dy + i, lanes) * GeluSlope(Load(x + i, lanes)), lanes); });
+void GeluGradOfRow(int64_t n, const T* dy, const T* x, T* dx) {
+  VecLoop(n, [&](int64_t i, auto lanes) { Store(dx + i, GeluGradOf(Load(dy + i, lanes), Load(x + i, lanes)), lanes); });
 }
 
 // h = x + b, and y = gelu(h) of the rounded h, for rows of c numbers. h may be x.
@@ -38,7 +38,7 @@ void GeluGradAndSums(int64_t rows, int64_t c, const T* dy, const T* h, T* d, flo
                 [&](int64_t begin, int64_t end, float* sums) {
                   for (int64_t row = begin; row < end; row += kRowsAtOnce) {
                     const int64_t count = std::min(kRowsAtOnce, end - row), at = row * c;
-                    GeluGradOf(count * c, dy + at, h + at, d + at);
+                    GeluGradOfRow(count * c, dy + at, h + at, d + at);
                     AddColumns(d + at, count, c, sums);
                   }
                 });

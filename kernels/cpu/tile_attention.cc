@@ -60,14 +60,14 @@ class Pieces {
   char* at_;
 };
 
-// --- packing: `x` is a head in its tensor, rows s.columns apart
+// --- packing: `x` is a head in its tensor, rows `stride` apart
 
 // Sums along d: for each block of tokens its steps along d, as right operands.
-void PackAlongD(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
+void PackAlongD(const AttentionShape& s, const Blocks& n, const BFloat16* x, int64_t stride, char* to) {
   for (int64_t token = 0; token < s.tokens; token += kTileSide) {
     for (int64_t step = 0; step < n.d; ++step) {
       char* const tile = to + (token / kBlock * n.d + step) * kStepBytes + token / kTileSide % 2 * kTileBytes;
-      WeaveColumns(x + token * s.columns + step * kTileTerms, s.columns, s.tokens - token, kTileTerms,
+      WeaveColumns(x + token * stride + step * kTileTerms, stride, s.tokens - token, kTileTerms,
                    reinterpret_cast<uint32_t*>(tile));
     }
   }
@@ -80,31 +80,31 @@ void PackAlongD(const AttentionShape& s, const Blocks& n, const BFloat16* x, cha
 
 // Sums along the tokens: for each block of d the steps along the tokens, tile by tile as `pack` lays them out.
 template <typename Pack>
-void PackByTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to, Pack pack) {
+void PackByTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, int64_t stride, char* to, Pack pack) {
   for (int64_t step = 0; step < n.tokens; ++step) {
-    const BFloat16* const from = x + step * kTileTerms * s.columns;
+    const BFloat16* const from = x + step * kTileTerms * stride;
     for (int64_t c = 0; c < s.d; c += kTileSide) {
       char* const tile = to + (c / kBlock * n.tokens + step) * kStepBytes + c / kTileSide % 2 * kTileBytes;
-      pack(from + c, s.columns, s.tokens - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
+      pack(from + c, stride, s.tokens - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
     }
   }
 }
 // As right operands, and as left ones.
-void PackAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
-  PackByTokens(s, n, x, to, WeaveTile);
+void PackAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, int64_t stride, char* to) {
+  PackByTokens(s, n, x, stride, to, WeaveTile);
 }
-void TransposeAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
-  PackByTokens(s, n, x, to, TransposeTile);
+void TransposeAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, int64_t stride, char* to) {
+  PackByTokens(s, n, x, stride, to, TransposeTile);
 }
 
 // A block of tokens as a left operand: where it lies, or, of one that is not whole, a copy beside zeros in `tail`.
-TilePair RowsOf(const AttentionShape& s, const BFloat16* x, int64_t block, char* tail) {
+TilePair RowsOf(const AttentionShape& s, const BFloat16* x, int64_t stride, int64_t block, char* tail) {
   const int64_t first = block * kBlock, rows = std::min(kBlock, s.tokens - first);
-  const BFloat16* const from = x + first * s.columns;
-  if (rows == kBlock) return TilesOfRows(from, s.columns * static_cast<int64_t>(sizeof(BFloat16)));
+  const BFloat16* const from = x + first * stride;
+  if (rows == kBlock) return TilesOfRows(from, stride * static_cast<int64_t>(sizeof(BFloat16)));
   const int64_t row = s.d * static_cast<int64_t>(sizeof(BFloat16)) + kTileRowBytes;
   std::memset(tail, 0, static_cast<size_t>(kBlock * row));
-  for (int64_t i = 0; i < rows; ++i) std::memcpy(tail + i * row, from + i * s.columns, s.d * sizeof(BFloat16));
+  for (int64_t i = 0; i < rows; ++i) std::memcpy(tail + i * row, from + i * stride, s.d * sizeof(BFloat16));
   return TilesOfRows(tail, row);
 }
 int64_t TailBytes(const AttentionShape& s) {
@@ -158,16 +158,14 @@ void StoreOut(const AttentionShape& s, const float* sums, const float* inverse, 
   }
 }
 
-void ForwardTileHead(const AttentionShape& s, const Forward& h, int64_t ahead, const ForwardSpace& space) {
+void ForwardTileHead(const AttentionShape& s, const Forward& h, const Ahead& ahead, const ForwardSpace& space) {
   const Blocks n(s);
-  PackAlongD(s, n, h.k, space.k);
-  PackAlongTokens(s, n, h.v, space.v);
   const float factor = s.scale * kLog2OfE;
   if (s.tokens % kBlock != 0) std::memset(space.p, 0, static_cast<size_t>(kBlock * n.row_bytes()));
   for (int64_t block = 0; block < n.tokens; ++block) {
     const int64_t begin = block * kBlock, rows = std::min(kBlock, s.tokens - begin);
     const int64_t key_blocks = s.causal ? block + 1 : n.tokens, computed = key_blocks * kBlock;
-    const TilePair q = RowsOf(s, h.q, block, space.tail);
+    const TilePair q = RowsOf(s, h.q, s.columns, block, space.tail);
     for (int64_t j = 0; j < key_blocks; ++j) {
       ZeroSums();
       MultiplyBlock(q, PackedTiles(space.k + j * n.d * kStepBytes), n.d);
@@ -180,10 +178,7 @@ void ForwardTileHead(const AttentionShape& s, const Forward& h, int64_t ahead, c
       shift[i] = MaxOfRow(scores, visible) * factor;
       auto* const p = reinterpret_cast<BFloat16*>(space.p + i * n.row_bytes());
       sum[i] = SoftmaxRow(scores, visible, computed, factor, shift[i], p);
-      if (ahead == 0) continue;
-      const int64_t next = ahead + (begin + i) * s.columns;
-      for (const BFloat16* x : {h.q, h.k, h.v}) PrefetchHeadRow<0>(s, x + next);
-      PrefetchHeadRow<1>(s, h.out + next);
+      ahead.Ask<BFloat16>(s, begin + i, {h.q}, {h.out}, {h.k, h.v}, {});
     }
     VecLoop(rows, [&](int64_t i, auto lanes) {
       const F32s of_rows = Load(sum + i, lanes, 1.0f);
@@ -205,6 +200,8 @@ void ForwardTileHead(const AttentionShape& s, const Forward& h, int64_t ahead, c
 struct BackwardSpace {
   BackwardSpace(const AttentionShape& s, const Blocks& n, void* memory) {
     Pieces pieces(memory);
+    const int64_t kept = s.group > 1 ? n.padded * s.d * static_cast<int64_t>(sizeof(float)) : 0;
+    for (float** sums : {&dk, &dv}) *sums = pieces.Take<float>(kept);
     for (char** packed : {&q_along_d, &dout_along_d, &q, &dout, &k}) *packed = pieces.Take(n.head_bytes());
     p = pieces.Take(kBlock * n.row_bytes());
     ds = pieces.Take(kBlock * n.row_bytes());
@@ -217,6 +214,7 @@ struct BackwardSpace {
     v_tail = pieces.Take(TailBytes(s));
     size = pieces.Size(memory);
   }
+  float *dk, *dv;                  // sums of the heads of a group so far, block by block, if there are several
   char *q_along_d, *dout_along_d;  // right operands of S^T and dP^T
   char *q, *dout;                  // of dK and dV
   char* k;                         // the left operand of dQ^T
@@ -230,21 +228,25 @@ struct BackwardSpace {
 
 class TileHeadGradient {
  public:
-  TileHeadGradient(const AttentionShape& s, const AttentionHead<BFloat16>& h, const BackwardSpace& space)
-      : s_(s), h_(h), n_(s), space_(space), factor_(s.scale * kLog2OfE) {}
+  // `member`: the head's place in its group.
+  TileHeadGradient(const AttentionShape& s, const AttentionHead<BFloat16>& h, int64_t member,
+                   const BackwardSpace& space)
+      : s_(s), h_(h), member_(member), n_(s), space_(space), factor_(s.scale * kLog2OfE) {}
 
-  void Run(int64_t ahead) const {
-    PackAlongD(s_, n_, h_.q, space_.q_along_d);
-    PackAlongD(s_, n_, h_.dout, space_.dout_along_d);
-    PackAlongTokens(s_, n_, h_.q, space_.q);
-    PackAlongTokens(s_, n_, h_.dout, space_.dout);
-    TransposeAlongTokens(s_, n_, h_.k, space_.k);
+  void Run(const Ahead& ahead) const {
+    PackAlongD(s_, n_, h_.q, s_.columns, space_.q_along_d);
+    PackAlongD(s_, n_, h_.dout, s_.columns, space_.dout_along_d);
+    PackAlongTokens(s_, n_, h_.q, s_.columns, space_.q);
+    PackAlongTokens(s_, n_, h_.dout, s_.columns, space_.dout);
+    if (member_ == 0) TransposeAlongTokens(s_, n_, h_.k, s_.kv_columns, space_.k);
     FindDots();
     for (int64_t first = 0; first < n_.tokens; first += n_.keys_of_dq()) {
       const int64_t last = std::min(n_.tokens, first + n_.keys_of_dq());
       for (int64_t block = first; block < last; ++block) {
         GiveKeys(block, block - first);
-        if (ahead != 0) AskFor(block, ahead);
+        for (int64_t i = block * kBlock; i < std::min(s_.tokens, (block + 1) * kBlock); ++i) {
+          ahead.Ask<BFloat16>(s_, i, {h_.q, h_.dout, h_.out}, {h_.dq}, {h_.k, h_.v}, {h_.dk, h_.dv});
+        }
       }
       AddDq(first, last);
     }
@@ -268,7 +270,8 @@ class TileHeadGradient {
 
   // dK and dV of a block of keys, and its dS^T for dQ.
   void GiveKeys(int64_t block, int64_t step) const {
-    const TilePair k = RowsOf(s_, h_.k, block, space_.k_tail), v = RowsOf(s_, h_.v, block, space_.v_tail);
+    const TilePair k = RowsOf(s_, h_.k, s_.kv_columns, block, space_.k_tail),
+                   v = RowsOf(s_, h_.v, s_.kv_columns, block, space_.v_tail);
     const int64_t first = FirstQueries(block);
     alignas(64) float scores[kBlock * kBlock], dp[kBlock * kBlock];
     for (int64_t queries = first; queries < n_.tokens; ++queries) {
@@ -281,8 +284,8 @@ class TileHeadGradient {
       StoreSums(dp, kBlock);
       GiveDs(block, queries, scores, dp, space_.ds_by_keys + (queries * n_.keys_of_dq() + step) * kStepBytes);
     }
-    GiveSums(space_.p, space_.dout, block, h_.dv);
-    GiveSums(space_.ds, space_.q, block, h_.dk);
+    GiveSums(space_.p, space_.dout, block, space_.dv, h_.dv);
+    GiveSums(space_.ds, space_.q, block, space_.dk, h_.dk);
   }
 
   // S^T and dP^T of some keys and queries become P^T and dS^T, in rows, and dS^T by pairs of keys.
@@ -318,17 +321,24 @@ class TileHeadGradient {
     return s_.causal ? key - query : 0;
   }
 
-  // The sums over all queries that see the block of keys, of its rows of P^T or dS^T.
-  void GiveSums(const char* rows, const char* by_queries, int64_t block, BFloat16* to) const {
+  // The sums over all queries that see the block of keys, of its rows of P^T or dS^T. They go on in `kept` until the
+  // last head of the group.
+  void GiveSums(const char* rows, const char* by_queries, int64_t block, float* kept, BFloat16* to) const {
+    const bool is_last = member_ + 1 == s_.group;
     const int64_t first = FirstQueries(block), keys = std::min(kBlock, s_.tokens - block * kBlock);
     const TilePair a = TilesOfRows(rows + first * kTileRowBytes, n_.row_bytes());
     alignas(64) float sums[kBlock * kBlock];
     for (int64_t c = 0; c < n_.d; ++c) {
-      ZeroSums();
+      float* const so_far = kept + (block * n_.d + c) * kBlock * kBlock;
+      if (member_ == 0) {
+        ZeroSums();
+      } else {
+        LoadSums(so_far, kBlock);
+      }
       MultiplyBlock(a, PackedTiles(by_queries + (c * n_.tokens + first) * kStepBytes), n_.tokens - first);
-      StoreSums(sums, kBlock);
-      for (int64_t i = 0; i < keys; ++i) {
-        StoreLine<false>(to + (block * kBlock + i) * s_.columns + c * kBlock, sums + i * kBlock);
+      StoreSums(is_last ? sums : so_far, kBlock);
+      for (int64_t i = 0; is_last && i < keys; ++i) {
+        StoreLine<false>(to + (block * kBlock + i) * s_.kv_columns + c * kBlock, sums + i * kBlock);
       }
     }
   }
@@ -367,61 +377,60 @@ class TileHeadGradient {
     }
   }
 
-  // Of the head that comes next, the rows of a block of tokens.
-  void AskFor(int64_t block, int64_t ahead) const {
-    for (int64_t i = block * kBlock; i < std::min(s_.tokens, (block + 1) * kBlock); ++i) {
-      const int64_t next = ahead + i * s_.columns;
-      for (const BFloat16* x : {h_.q, h_.k, h_.v, h_.dout, h_.out}) PrefetchHeadRow<0>(s_, x + next);
-      for (const BFloat16* x : {h_.dq, h_.dk, h_.dv}) PrefetchHeadRow<1>(s_, x + next);
-    }
-  }
-
   const AttentionShape& s_;
   const AttentionHead<BFloat16>& h_;
+  const int64_t member_;
   const Blocks n_;
   const BackwardSpace& space_;
   const float factor_;
 };
 
-// body(task, end, scratch) for each head of each sample, by threads that have as many bytes of scratch each.
+// body(head, member, ahead, scratch) for each head of each sample, group by group, by threads that have as many
+// bytes of scratch each.
 template <typename Body>
 void ForEachHead(const KernelArgs& args, const AttentionShape& s, size_t scratch_bytes, const Body& body) {
-  ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
+  ParallelForThread(s.batch * s.kv_heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     const Tiles::Scope scope;
     char* const scratch = static_cast<char*>(args.workspace) + static_cast<size_t>(thread) * scratch_bytes;
-    for (int64_t task = begin; task < end; ++task) body(task, end, scratch);
+    for (int64_t head = begin * s.group; head < end * s.group; ++head) {
+      body(head, head % s.group, Ahead(s, head, end * s.group), scratch);
+    }
   });
 }
 
 }  // namespace
 
-bool SuitsTiles(const AttentionShape& s) { return s.d > 0 && s.d % kTileTerms == 0 && s.tokens > 0; }
+bool SuitsTiles(const AttentionShape& s) {
+  return s.d > 0 && s.d % kTileTerms == 0 && s.tokens > 0 && s.keys == s.tokens && s.window == 0;
+}
 
 size_t ForwardTileScratch(const AttentionShape& s) { return ForwardSpace(s, Blocks(s), nullptr).size; }
 size_t BackwardTileScratch(const AttentionShape& s) { return BackwardSpace(s, Blocks(s), nullptr).size; }
 
 const char* AttentionOnTiles(const KernelArgs& args) {
-  const AttentionShape s(args.in[0], *args.attrs);
-  ForEachHead(args, s, ForwardTileScratch(s), [&](int64_t task, int64_t end, char* scratch) {
-    const int64_t at = s.HeadAt(task);
-    const auto in = [&](int i) { return args.in[i].as<const BFloat16>() + at; };
-    const Forward head = {in(0), in(1), in(2), args.out[0].as<BFloat16>() + at,
-                          args.out[1].as<float>() + task * s.tokens};
-    ForwardTileHead(s, head, s.Ahead(task, end), ForwardSpace(s, Blocks(s), scratch));
+  const AttentionShape s(args.in[0], args.in[1], *args.attrs);
+  ForEachHead(args, s, ForwardTileScratch(s), [&](int64_t head, int64_t member, const Ahead& ahead, char* scratch) {
+    const int64_t at = s.HeadAt(head), kv_at = s.KvHeadAt(head / s.group);
+    const Forward h = {args.in[0].as<const BFloat16>() + at, args.in[1].as<const BFloat16>() + kv_at,
+                       args.in[2].as<const BFloat16>() + kv_at, args.out[0].as<BFloat16>() + at,
+                       args.out[1].as<float>() + head * s.tokens};
+    const Blocks n(s);
+    const ForwardSpace space(s, n, scratch);
+    if (member == 0) {
+      PackAlongD(s, n, h.k, s.kv_columns, space.k);
+      PackAlongTokens(s, n, h.v, s.kv_columns, space.v);
+    }
+    ForwardTileHead(s, h, ahead, space);
   });
   return nullptr;
 }
 
 const char* AttentionGradOnTiles(const KernelArgs& args) {
-  const AttentionShape s(args.in[1], *args.attrs);
-  ForEachHead(args, s, BackwardTileScratch(s), [&](int64_t task, int64_t end, char* scratch) {
-    const int64_t at = s.HeadAt(task);
-    const auto in = [&](int i) { return args.in[i].as<const BFloat16>() + at; };
-    const auto out = [&](int i) { return args.out[i].as<BFloat16>() + at; };
-    const float* const lse = args.in[5].as<const float>() + task * s.tokens;
-    const AttentionHead<BFloat16> head = {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)};
+  const AttentionShape s(args.in[1], args.in[2], *args.attrs);
+  ForEachHead(args, s, BackwardTileScratch(s), [&](int64_t head, int64_t member, const Ahead& ahead, char* scratch) {
+    const AttentionHead<BFloat16> h = GradientHead<BFloat16>(args, s, head);
     const BackwardSpace space(s, Blocks(s), scratch);
-    TileHeadGradient(s, head, space).Run(s.Ahead(task, end));
+    TileHeadGradient(s, h, member, space).Run(ahead);
   });
   return nullptr;
 }

@@ -124,7 +124,7 @@ class PanelProductRun {
     float* const sums = sums_ + strip / groups_.size * p_.n + panel * kBlock;
     alignas(64) float d[kBlock];
     for (int64_t j = 0; j < kBlock; j += kLanes) {
-      const F32s rounded = RoundedTo<T>(Load(z + j) * GeluSlope(Load(x + j)));
+      const F32s rounded = RoundedTo<T>(GeluGradOf(Load(z + j), Load(x + j)));
       Store(d + j, rounded);
       Store(sums + j, Load(sums + j) + rounded);
     }

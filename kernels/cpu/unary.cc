@@ -1,5 +1,4 @@
-// Elementwise functions of one tensor, and the gradient of relu, which selects by a second one. Outputs may lie in the
-// inputs' memory.
+// Elementwise functions of one tensor, and the gradients of some. Outputs may lie in the inputs' memory.
 #include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
@@ -42,20 +41,27 @@ const char* Neg(const KernelArgs& args) {
 ONEFLOW_UNARY_FUNCTIONS(OF_DEFINE_KERNEL)
 #undef OF_DEFINE_KERNEL
 
-// in: dy, y.
-template <typename T>
-const char* ReluGrad(const KernelArgs& args) {
+// in: dy, x.
+template <typename T, typename F>
+const char* MapGradient(const KernelArgs& args, F f) {
   const T* const dy = args.in[0].as<const T>();
-  const T* const y = args.in[1].as<const T>();
+  const T* const x = args.in[1].as<const T>();
   T* const dx = args.out[0].as<T>();
   ParallelFor(args.in[0].count, Grain(3 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      Store(dx + i, ReluSlope(Load(y + i, lanes), Load(dy + i, lanes)), lanes);
+      Store(dx + i, f(Load(dy + i, lanes), Load(x + i, lanes)), lanes);
     });
   });
   return nullptr;
 }
+#define OF_DEFINE_KERNEL(Name, ...)                                                          \
+  template <typename T>                                                                      \
+  const char* Name##Kernel(const KernelArgs& args) {                                         \
+    return MapGradient<T>(args, [](F32s dy, F32s x) OF_INLINED { return Name##Of(dy, x); }); \
+  }
+ONEFLOW_GRADIENT_FUNCTIONS(OF_DEFINE_KERNEL)
+#undef OF_DEFINE_KERNEL
 
 template <typename A, typename B, typename T>
 void AddReluGradOf(const KernelArgs& args) {
@@ -66,7 +72,7 @@ void AddReluGradOf(const KernelArgs& args) {
   ParallelFor(args.in[2].count, Grain(sizeof(A) + sizeof(B) + 2 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      Store(dx + i, ReluSlope(Load(y + i, lanes), Load(a + i, lanes) + Load(b + i, lanes)), lanes);
+      Store(dx + i, ReluGradOf(Load(a + i, lanes) + Load(b + i, lanes), Load(y + i, lanes)), lanes);
     });
   });
 }

@@ -32,22 +32,22 @@ __global__ void __launch_bounds__(kThreads)
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   // Under a causal mask the last tiles have most to do: they begin first.
   const int64_t pair = blockIdx.x / tiles, first = int64_t{tiles - 1 - blockIdx.x % tiles} * R;
-  const int64_t head = s.HeadOffset(pair);
+  const HeadRows<const X> key_rows = OfKeys(s, k, pair / s.group), value_rows = OfKeys(s, v, pair / s.group);
 
   float top[T::kM], total[T::kM];  // running maximum, and sum of exponentials below it, of each row
   float4 sum[T::kM][T::kN] = {};
 #pragma unroll
   for (int i = 0; i < T::kM; ++i) top[i] = -INFINITY, total[i] = 0;
-  Load<D, R>(s, q + head, first, queries);
-  const int64_t end = s.causal && first + R < s.tokens ? first + R : s.tokens;
-  for (int64_t key = 0; key < end; key += R) {
+  Load<D, R>(OfQueries(s, q, pair), first, queries);
+  const int64_t end = s.KeysEnd<R>(first);
+  for (int64_t key = s.KeysBegin<R>(first); key < end; key += R) {
     __syncthreads();  // the values of the last tile are used up
-    Load<D, R>(s, k + head, key, rows);
+    Load<D, R>(key_rows, key, rows);
     __syncthreads();
     float scores[T::kM][T::kM];
     Dot<D, R>(queries, rows, scores);
     __syncthreads();
-    Load<D, R>(s, v + head, key, rows);
+    Load<D, R>(value_rows, key, rows);
 #pragma unroll
     for (int i = 0; i < T::kM; ++i) {
       const int64_t query = first + ty * T::kM + i;
@@ -55,16 +55,16 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < T::kM; ++j) {
         const int64_t column = key + tx + kSide * j;
-        // Rows beyond the last token take part, unseen by anyone, so that no maximum is ever -inf.
-        const bool visible = column < s.tokens && (!s.causal || column <= query);
+        const bool visible = Sees(s, query, column);
         scores[i][j] = visible ? scores[i][j] * s.scale : -INFINITY;
         new_top = MaxOf()(new_top, scores[i][j]);
       }
       new_top = ReduceRow(new_top, MaxOf());
+      const float shift = new_top == -INFINITY ? 0.0f : new_top;  // a row may see no key of a tile, or of any
       float part = 0;
 #pragma unroll
-      for (int j = 0; j < T::kM; ++j) part += scores[i][j] = expf(scores[i][j] - new_top);
-      const float shrink = expf(top[i] - new_top);
+      for (int j = 0; j < T::kM; ++j) part += scores[i][j] = expf(scores[i][j] - shift);
+      const float shrink = expf(top[i] - shift);
       total[i] = total[i] * shrink + ReduceRow(part, SumOf());
       top[i] = new_top;
 #pragma unroll
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t query = first + ty * T::kM + i;
     if (tx == 0 && query < s.tokens) lse[pair * s.tokens + query] = top[i] + logf(total[i]);
   }
-  StoreRows<D, R>(s, sum, inverse, first, out + head);
+  StoreRows<D, R>(sum, inverse, first, OfQueries(s, out, pair));
 }
 
 template <typename X>
@@ -120,11 +120,11 @@ struct GradTiles {
 
   // Loads the others' tokens from `first` on; scores = own(0) other(0)^T, grads = own(1) other(1)^T.
   template <typename X>
-  __device__ void Multiply(const Shape& s, const X* other0, const X* other1, int64_t first, Scores& scores,
-                           Scores& grads) const {
+  __device__ void Multiply(const HeadRows<const X>& other0, const HeadRows<const X>& other1, int64_t first,
+                           Scores& scores, Scores& grads) const {
     __syncthreads();  // the last tile is used up
-    Load<D, R>(s, other0, first, other(0));
-    Load<D, R>(s, other1, first, other(1));
+    Load<D, R>(other0, first, other(0));
+    Load<D, R>(other1, first, other(1));
     __syncthreads();
     Dot<D, R>(own(0), other(0), scores);
     Dot<D, R>(own(1), other(1), grads);
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads)
   const GradTiles<D, R> block = {};
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   const int64_t pair = blockIdx.x / tiles, first = int64_t{tiles - 1 - blockIdx.x % tiles} * R;
-  const int64_t head = s.HeadOffset(pair);
+  const HeadRows<const X> keys = OfKeys(s, x.k, pair / s.group), values = OfKeys(s, x.v, pair / s.group);
 
   float row_lse[T::kM], row_delta[T::kM];
 #pragma unroll
@@ -150,13 +150,13 @@ __global__ void __launch_bounds__(kThreads)
     row_lse[i] = query < s.tokens ? x.lse[pair * s.tokens + query] : 0;
     row_delta[i] = query < s.tokens ? delta[pair * s.tokens + query] : 0;
   }
-  Load<D, R>(s, x.q + head, first, block.own(0));
-  Load<D, R>(s, x.dout + head, first, block.own(1));
+  Load<D, R>(OfQueries(s, x.q, pair), first, block.own(0));
+  Load<D, R>(OfQueries(s, x.dout, pair), first, block.own(1));
   float4 sum[T::kM][T::kN] = {};
-  const int64_t end = s.causal && first + R < s.tokens ? first + R : s.tokens;
-  for (int64_t key = 0; key < end; key += R) {
+  const int64_t end = s.KeysEnd<R>(first);
+  for (int64_t key = s.KeysBegin<R>(first); key < end; key += R) {
     float scores[T::kM][T::kM], grads[T::kM][T::kM];
-    block.Multiply(s, x.k + head, x.v + head, key, scores, grads);
+    block.Multiply(keys, values, key, scores, grads);
 #pragma unroll
     for (int i = 0; i < T::kM; ++i) {
 #pragma unroll
@@ -170,62 +170,66 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     AddProduct<D, R>(block.weights(), block.other(0), sum);
   }
-  StoreRows<D, R>(s, sum, first, x.dq + head);
+  StoreRows<D, R>(sum, first, OfQueries(s, x.dq, pair));
 }
 
-// Owns keys and values, walks through queries and gradients of the output. Here the rows of scores are keys, their
-// columns queries.
+// Owns keys and values, walks through queries and gradients of the output, of all heads of the group. Here the rows of
+// scores are keys, their columns queries.
 template <int D, int R, typename X>
 __global__ void __launch_bounds__(kThreads)
     KeyGradKernel(Shape s, unsigned tiles, GradTensors<X> x, const float* delta) {
   using T = Tile<D, R>;
   const GradTiles<D, R> block = {};
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
-  const int64_t pair = blockIdx.x / tiles, first = int64_t{blockIdx.x % tiles} * R;
-  const int64_t head = s.HeadOffset(pair);
+  const int64_t kv_pair = blockIdx.x / tiles, first = int64_t{blockIdx.x % tiles} * R;
 
-  Load<D, R>(s, x.k + head, first, block.own(0));
-  Load<D, R>(s, x.v + head, first, block.own(1));
+  Load<D, R>(OfKeys(s, x.k, kv_pair), first, block.own(0));
+  Load<D, R>(OfKeys(s, x.v, kv_pair), first, block.own(1));
   float4 dk[T::kM][T::kN] = {}, dv[T::kM][T::kN] = {};
-  for (int64_t query = s.causal ? first : 0; query < s.tokens; query += R) {
-    float scores[T::kM][T::kM], grads[T::kM][T::kM];
-    block.Multiply(s, x.q + head, x.dout + head, query, scores, grads);
+  for (int64_t pair = kv_pair * s.group; pair < (kv_pair + 1) * s.group; ++pair) {
+    const HeadRows<const X> queries = OfQueries(s, x.q, pair), gradients = OfQueries(s, x.dout, pair);
+    const int64_t end = s.QueriesEnd<R>(first);
+    for (int64_t query = s.QueriesBegin<R>(first); query < end; query += R) {
+      float scores[T::kM][T::kM], grads[T::kM][T::kM];
+      block.Multiply(queries, gradients, query, scores, grads);
 #pragma unroll
-    for (int j = 0; j < T::kM; ++j) {
-      const int64_t column = query + tx + kSide * j;
-      const float column_lse = column < s.tokens ? x.lse[pair * s.tokens + column] : 0;
-      const float column_delta = column < s.tokens ? delta[pair * s.tokens + column] : 0;
+      for (int j = 0; j < T::kM; ++j) {
+        const int64_t column = query + tx + kSide * j;
+        const float column_lse = column < s.tokens ? x.lse[pair * s.tokens + column] : 0;
+        const float column_delta = column < s.tokens ? delta[pair * s.tokens + column] : 0;
 #pragma unroll
-      for (int i = 0; i < T::kM; ++i) {
-        const bool visible = Sees(s, column, first + ty * T::kM + i);
-        scores[i][j] = visible ? expf(scores[i][j] * s.scale - column_lse) : 0.0f;
-        grads[i][j] = scores[i][j] * (grads[i][j] - column_delta) * s.scale;
+        for (int i = 0; i < T::kM; ++i) {
+          const bool visible = Sees(s, column, first + ty * T::kM + i);
+          scores[i][j] = visible ? expf(scores[i][j] * s.scale - column_lse) : 0.0f;
+          grads[i][j] = scores[i][j] * (grads[i][j] - column_delta) * s.scale;
+        }
       }
+      StoreWeights<D, R>(scores, block.weights());
+      __syncthreads();
+      AddProduct<D, R>(block.weights(), block.other(1), dv);
+      __syncthreads();
+      StoreWeights<D, R>(grads, block.weights());
+      __syncthreads();
+      AddProduct<D, R>(block.weights(), block.other(0), dk);
     }
-    StoreWeights<D, R>(scores, block.weights());
-    __syncthreads();
-    AddProduct<D, R>(block.weights(), block.other(1), dv);
-    __syncthreads();
-    StoreWeights<D, R>(grads, block.weights());
-    __syncthreads();
-    AddProduct<D, R>(block.weights(), block.other(0), dk);
   }
-  StoreRows<D, R>(s, dk, first, x.dk + head);
-  StoreRows<D, R>(s, dv, first, x.dv + head);
+  StoreRows<D, R>(dk, first, OfKeys(s, x.dk, kv_pair));
+  StoreRows<D, R>(dv, first, OfKeys(s, x.dv, kv_pair));
 }
 
-// One block per tile of tokens and head, with more shared memory than a kernel gets unasked.
+// One block per tile of a head's rows, with more shared memory than a kernel gets unasked.
 template <auto kKernel, int D, int R, typename... Args>
-const char* LaunchTiles(int held_tiles, cudaStream_t stream, const Shape& s, Args... args) {
+const char* LaunchTiles(int held_tiles, int64_t rows, int64_t pairs, cudaStream_t stream, const Shape& s,
+                        Args... args) {
   const size_t bytes = (held_tiles * Tile<D, R>::kSize + R * Tile<D, R>::kWeights) * sizeof(float);
   if (const char* error = AllowSharedMemory<kKernel>(bytes)) return error;
-  const int64_t tiles = (s.tokens + R - 1) / R;
-  return Launch({stream, static_cast<unsigned>(tiles * s.pairs()), bytes}, kKernel, s, tiles, args...);
+  const int64_t tiles = (rows + R - 1) / R;
+  return Launch({stream, static_cast<unsigned>(tiles * pairs), bytes}, kKernel, s, tiles, args...);
 }
 
 template <typename X, int D, int R>
 const char* Forward(const KernelArgs& args, const Shape& s) {
-  return LaunchTiles<ForwardKernel<D, R, X>, D, R>(2, Stream(args), s, args.in[0].as<const X>(),
+  return LaunchTiles<ForwardKernel<D, R, X>, D, R>(2, s.tokens, s.pairs(), Stream(args), s, args.in[0].as<const X>(),
                                                    args.in[1].as<const X>(), args.in[2].as<const X>(),
                                                    args.out[0].as<X>(), args.out[1].as<float>());
 }
@@ -241,8 +245,11 @@ const char* Backward(const KernelArgs& args, const Shape& s) {
                                  Divisor<uint64_t>(s.tokens), x, delta)) {
     return error;
   }
-  if (const char* error = LaunchTiles<QueryGradKernel<D, R, X>, D, R>(4, Stream(args), s, x, delta)) return error;
-  return LaunchTiles<KeyGradKernel<D, R, X>, D, R>(4, Stream(args), s, x, delta);
+  if (const char* error =
+          LaunchTiles<QueryGradKernel<D, R, X>, D, R>(4, s.tokens, s.pairs(), Stream(args), s, x, delta)) {
+    return error;
+  }
+  return LaunchTiles<KeyGradKernel<D, R, X>, D, R>(4, s.keys, s.kv_pairs(), Stream(args), s, x, delta);
 }
 
 // f.operator()<D, R>() for the tiles of such a head. With heads of 256 four tiles of 64 rows would not fit into shared
@@ -270,7 +277,7 @@ const char* RunFused(const CudnnAttention& fused, const AttentionTensors& tensor
 // in: q, k, v; out: out, lse[b,n,t].
 template <typename X>
 const char* Attention(const KernelArgs& args) {
-  const Shape s(args.in[0], *args.attrs);
+  const Shape s(args.in[0], args.in[1], *args.attrs);
   if (s.is_empty()) return nullptr;
   if (const auto& fused = static_cast<const Prepared*>(args.state)->fused; fused != nullptr) {
     return RunFused(*fused,
@@ -287,7 +294,7 @@ const char* Attention(const KernelArgs& args) {
 // in: dout, q, k, v, out, lse; out: dq, dk, dv.
 template <typename X>
 const char* AttentionGrad(const KernelArgs& args) {
-  const Shape s(args.in[1], *args.attrs);
+  const Shape s(args.in[1], args.in[2], *args.attrs);
   if (s.is_empty()) return nullptr;
   if (const auto& fused = static_cast<const Prepared*>(args.state)->fused; fused != nullptr) {
     return RunFused(*fused,
@@ -311,8 +318,11 @@ AttentionProblem ProblemOf(const KernelArgs& args, const Shape& s) {
           .dtype = args.in[kQuery].dtype,
           .batch = s.batch,
           .tokens = s.tokens,
+          .keys = s.keys,
           .heads = s.heads,
+          .kv_heads = s.kv_heads,
           .head_size = s.d,
+          .window = s.window,
           .causal = s.causal,
           .scale = s.scale};
 }
@@ -320,7 +330,7 @@ AttentionProblem ProblemOf(const KernelArgs& args, const Shape& s) {
 // Without a state: the most that it may be.
 template <int kQuery>
 size_t AttentionWorkspace(const KernelArgs& args) {
-  const Shape s(args.in[kQuery], *args.attrs);
+  const Shape s(args.in[kQuery], args.in[kQuery + 1], *args.attrs);
   if (s.is_empty()) return 0;
   const size_t ours = kQuery == 1 ? static_cast<size_t>(s.pairs() * s.tokens) * sizeof(float) : 0;
   const auto* const prepared = static_cast<const Prepared*>(args.state);
@@ -337,7 +347,7 @@ size_t AttentionWorkspace(const KernelArgs& args) {
 // Refuses heads that are too large for either.
 template <int kQuery>
 std::shared_ptr<void> Prepare(const KernelArgs& args) {
-  const Shape s(args.in[kQuery], *args.attrs);
+  const Shape s(args.in[kQuery], args.in[kQuery + 1], *args.attrs);
   auto prepared = std::make_shared<Prepared>();
   if (!s.is_empty() && IsNarrow(args.in[kQuery].dtype)) {
     prepared->fused = MakeCudnnAttention(ProblemOf<kQuery>(args, s));

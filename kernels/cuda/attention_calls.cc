@@ -8,10 +8,12 @@ namespace oneflow::cuda {
 int64_t ExpectedScratch(const AttentionProblem& problem, const AttentionCall& call) {
   constexpr int64_t kTile = 128, kLeast = 256;
   if (!problem.backward) return kLeast;
-  const int64_t padded = (problem.tokens + kTile - 1) / kTile * kTile;
+  const auto padded = [](int64_t rows) { return (rows + kTile - 1) / kTile * kTile; };
+  const int64_t element = static_cast<int64_t>(SizeOf(problem.dtype));
+  const int64_t of_group = problem.heads > problem.kv_heads ? 2 * problem.keys * problem.head_size * element : 0;
   return call.samples * call.heads *
-             (padded * padded * static_cast<int64_t>(SizeOf(problem.dtype)) +
-              problem.tokens * static_cast<int64_t>(sizeof(float))) +
+             (padded(problem.tokens) * padded(problem.keys) * element +
+              problem.tokens * static_cast<int64_t>(sizeof(float)) + of_group) +
          kLeast;
 }
 
@@ -23,10 +25,11 @@ AttentionCall CallOf(const AttentionProblem& problem) {
   for (int64_t samples = problem.batch; samples > 0; --samples) {
     if (problem.batch % samples == 0 && fits(samples, problem.heads)) return {samples, problem.heads};
   }
-  for (int64_t heads = problem.heads; heads > 1; --heads) {
+  const int64_t group = problem.kv_heads == 0 ? 1 : problem.heads / problem.kv_heads;
+  for (int64_t heads = problem.heads; heads > group; heads -= group) {
     if (problem.heads % heads == 0 && fits(1, heads)) return {1, heads};
   }
-  return {std::min<int64_t>(problem.batch, 1), std::min<int64_t>(problem.heads, 1)};
+  return {std::min<int64_t>(problem.batch, 1), std::min<int64_t>(problem.heads, group)};
 }
 
 }  // namespace oneflow::cuda

@@ -18,28 +18,78 @@ inline constexpr int kSide = 16;  // of the square of threads
 static_assert(kSide * kSide == kThreads);
 inline constexpr int kMaxHead = 256;
 
+// Of q[b,t,columns] and k[b,s,kv_columns], whose columns are the heads of this shard. Head h of q reads the h /
+// group-th of k and v. A pair is a head of a sample: of q, or of k.
 struct Shape {
-  Shape(const TensorArg& q, const AttrMap& attrs)
-      : batch(q.dims[0]), tokens(q.dims[1]), columns(q.dims[2]), causal(attrs.Bool("causal")) {
+  Shape(const TensorArg& q, const TensorArg& k, const AttrMap& attrs)
+      : batch(q.dims[0]),
+        tokens(q.dims[1]),
+        columns(q.dims[2]),
+        keys(k.dims[1]),
+        kv_columns(k.dims[2]),
+        window(attrs.Int("window")),
+        causal(attrs.Bool("causal")) {
     const int64_t logical_heads = attrs.Int("heads", 1);
     d = logical_heads < 1 ? 0 : q.logical_dims[2] / logical_heads;
     heads = d == 0 ? 0 : columns / d;
+    kv_heads = d == 0 ? 0 : kv_columns / d;
+    group = kv_heads == 0 ? 1 : heads / kv_heads;
     by_heads = Divisor<uint64_t>(heads);
-    scale = d == 0 ? 0 : static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+    by_kv_heads = Divisor<uint64_t>(kv_heads);
+    scale = d == 0 ? 0 : static_cast<float>(attrs.Double("scale", 1 / std::sqrt(static_cast<double>(d))));
   }
-  int64_t batch, tokens, columns, d, heads;  // columns: all heads of this shard
-  Divisor<uint64_t> by_heads;
+  int64_t batch, tokens, columns, keys, kv_columns, window;
+  int64_t d, heads, kv_heads, group;
+  Divisor<uint64_t> by_heads, by_kv_heads;
   float scale;
   bool causal;
 
   int64_t pairs() const { return batch * heads; }
+  int64_t kv_pairs() const { return batch * kv_heads; }
   bool is_empty() const { return pairs() * tokens == 0; }
-  // Where head `pair` of a [b,t,c] tensor begins.
+  // Where a pair's head of q begins, and of k.
   __device__ int64_t HeadOffset(int64_t pair) const {
     const auto [sample, head] = by_heads.Divide(pair);
     return static_cast<int64_t>(sample) * tokens * columns + static_cast<int64_t>(head) * d;
   }
+  __device__ int64_t KvOffset(int64_t kv_pair) const {
+    const auto [sample, head] = by_kv_heads.Divide(kv_pair);
+    return static_cast<int64_t>(sample) * keys * kv_columns + static_cast<int64_t>(head) * d;
+  }
+  // Of the tiles of R keys that the R queries from `first` on see: the first key, and the end.
+  template <int R>
+  __device__ int64_t KeysBegin(int64_t first) const {
+    return window > 0 && first >= window ? (first + 1 - window) / R * R : 0;
+  }
+  template <int R>
+  __device__ int64_t KeysEnd(int64_t first) const {
+    return causal && first + R < keys ? first + R : keys;
+  }
+  // Of the tiles of queries that see the R keys from `first` on.
+  template <int R>
+  __device__ int64_t QueriesBegin(int64_t first) const {
+    return causal ? first : 0;
+  }
+  template <int R>
+  __device__ int64_t QueriesEnd(int64_t first) const {
+    return window > 0 && first + R - 1 + window < tokens ? first + R - 1 + window : tokens;
+  }
 };
+
+// A head in its tensor.
+template <typename X>
+struct HeadRows {
+  X* data;
+  int64_t count, stride, d;
+};
+template <typename X>
+__device__ HeadRows<X> OfQueries(const Shape& s, X* tensor, int64_t pair) {
+  return {tensor + s.HeadOffset(pair), s.tokens, s.columns, s.d};
+}
+template <typename X>
+__device__ HeadRows<X> OfKeys(const Shape& s, X* tensor, int64_t kv_pair) {
+  return {tensor + s.KvOffset(kv_pair), s.keys, s.kv_columns, s.d};
+}
 
 template <int D, int R>
 struct Tile {
@@ -52,13 +102,13 @@ struct Tile {
 
 // A tile of a head's rows from `first` on.
 template <int D, int R, typename X>
-__device__ void Load(const Shape& s, const X* head, int64_t first, float* tile) {
-  if (s.d % 4 == 0) {  // then every row begins at four elements
+__device__ void Load(const HeadRows<const X>& head, int64_t first, float* tile) {
+  if (head.d % 4 == 0) {  // then every row begins at four elements
     for (int i = threadIdx.x; i < R * (D / 4); i += kThreads) {
       const int row = i / (D / 4), column = i % (D / 4) * 4;
       float4 v = make_float4(0, 0, 0, 0);
-      if (first + row < s.tokens && column < s.d) {
-        const X* const from = head + (first + row) * s.columns + column;
+      if (first + row < head.count && column < head.d) {
+        const X* const from = head.data + (first + row) * head.stride + column;
         if constexpr (kIsHalf<X>) {
           const Four<X> four = *reinterpret_cast<const Four<X>*>(from);
           v = make_float4(Widen(four.of[0]), Widen(four.of[1]), Widen(four.of[2]), Widen(four.of[3]));
@@ -72,8 +122,8 @@ __device__ void Load(const Shape& s, const X* head, int64_t first, float* tile) 
   }
   for (int i = threadIdx.x; i < R * D; i += kThreads) {
     const int row = i / D, column = i % D;
-    const bool is_there = first + row < s.tokens && column < s.d;
-    tile[row * Tile<D, R>::kStride + column] = is_there ? Widen(head[(first + row) * s.columns + column]) : 0.0f;
+    const bool is_there = first + row < head.count && column < head.d;
+    tile[row * Tile<D, R>::kStride + column] = is_there ? Widen(head.data[(first + row) * head.stride + column]) : 0.0f;
   }
 }
 
@@ -152,23 +202,23 @@ __device__ void StoreWeights(const float (&values)[R / kSide][R / kSide], float*
   }
 }
 
-// head[first + ty*M + i] = factor[i] * sum[i], as far as there are tokens and columns.
+// head[first + ty*M + i] = factor[i] * sum[i], as far as there are rows and columns.
 template <int D, int R, typename X>
-__device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64], const float (&factor)[R / kSide],
-                          int64_t first, X* head) {
+__device__ void StoreRows(const float4 (&sum)[R / kSide][D / 64], const float (&factor)[R / kSide], int64_t first,
+                          const HeadRows<X>& head) {
   using T = Tile<D, R>;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
 #pragma unroll
   for (int i = 0; i < T::kM; ++i) {
     const int64_t row = first + ty * T::kM + i;
-    if (row >= s.tokens) continue;
+    if (row >= head.count) continue;
 #pragma unroll
     for (int n = 0; n < T::kN; ++n) {
       const int column = 4 * tx + 64 * n;
       const float values[4] = {sum[i][n].x, sum[i][n].y, sum[i][n].z, sum[i][n].w};
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        if (column + k < s.d) head[row * s.columns + column + k] = Narrow<X>(factor[i] * values[k]);
+        if (column + k < head.d) head.data[row * head.stride + column + k] = Narrow<X>(factor[i] * values[k]);
       }
     }
   }
@@ -176,11 +226,11 @@ __device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64]
 
 // The same, with factors of 1.
 template <int D, int R, typename X>
-__device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64], int64_t first, X* head) {
+__device__ void StoreRows(const float4 (&sum)[R / kSide][D / 64], int64_t first, const HeadRows<X>& head) {
   float one[R / kSide];
 #pragma unroll
   for (int i = 0; i < R / kSide; ++i) one[i] = 1;
-  StoreRows<D, R>(s, sum, one, first, head);
+  StoreRows<D, R>(sum, one, first, head);
 }
 
 // Over the 16 threads that share rows: half a warp.
@@ -193,9 +243,9 @@ __device__ float ReduceRow(float value, Op op) {
   return value;
 }
 
-// Whether the query sees the key; both may be beyond the last token.
+// Whether the query sees the key; both may be beyond the last one.
 __device__ inline bool Sees(const Shape& s, int64_t query, int64_t key) {
-  return query < s.tokens && key < s.tokens && (!s.causal || key <= query);
+  return query < s.tokens && key < s.keys && (!s.causal || key <= query) && (s.window == 0 || key + s.window > query);
 }
 
 }  // namespace oneflow::cuda::attention

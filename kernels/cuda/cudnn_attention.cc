@@ -71,13 +71,18 @@ class Graph : public CudnnAttention {
 
  private:
   int64_t columns() const { return problem_.heads * problem_.head_size; }
+  int64_t kv_columns() const { return problem_.kv_heads * problem_.head_size; }
+  int64_t group() const { return problem_.heads / problem_.kv_heads; }
 
+  static bool IsOfKeys(Uid uid) { return uid == kK || uid == kV || uid == kDk || uid == kDv; }
   fe::graph::Tensor_attributes Operand(const char* name, Uid uid) const {
+    const int64_t rows = IsOfKeys(uid) ? problem_.keys : problem_.tokens;
+    const int64_t row = IsOfKeys(uid) ? kv_columns() : columns();
     return fe::graph::Tensor_attributes()
         .set_name(name)
         .set_uid(uid)
-        .set_dim({call_.samples, call_.heads, problem_.tokens, problem_.head_size})
-        .set_stride({problem_.tokens * columns(), problem_.head_size, columns(), 1});
+        .set_dim({call_.samples, IsOfKeys(uid) ? call_.heads / group() : call_.heads, rows, problem_.head_size})
+        .set_stride({rows * row, problem_.head_size, row, 1});
   }
   fe::graph::Tensor_attributes Lse() const {
     return fe::graph::Tensor_attributes()
@@ -97,25 +102,27 @@ class Graph : public CudnnAttention {
   }
 
   void Forward() {
-    const auto [out, lse] = graph_.sdpa(Input("q", kQ), Input("k", kK), Input("v", kV),
-                                        fe::graph::SDPA_attributes()
-                                            .set_name("attention")
-                                            .set_generate_stats(true)
-                                            .set_causal_mask(problem_.causal)
-                                            .set_attn_scale(problem_.scale));
+    auto attributes = fe::graph::SDPA_attributes()
+                          .set_name("attention")
+                          .set_generate_stats(true)
+                          .set_causal_mask(problem_.causal)
+                          .set_attn_scale(problem_.scale);
+    if (problem_.window > 0) attributes.set_diagonal_band_left_bound(static_cast<int>(problem_.window));
+    const auto [out, lse] = graph_.sdpa(Input("q", kQ), Input("k", kK), Input("v", kV), attributes);
     IsResult(out, Operand("out", kOut));
     IsResult(lse, Lse());
     lse->set_data_type(fe::DataType_t::FLOAT);
   }
 
   void Backward() {
+    auto attributes = fe::graph::SDPA_backward_attributes()
+                          .set_name("attention_grad")
+                          .set_causal_mask(problem_.causal)
+                          .set_attn_scale(problem_.scale)
+                          .set_deterministic_algorithm(true);
+    if (problem_.window > 0) attributes.set_diagonal_band_left_bound(static_cast<int>(problem_.window));
     const auto [dq, dk, dv] = graph_.sdpa_backward(Input("q", kQ), Input("k", kK), Input("v", kV), Input("out", kOut),
-                                                   Input("dout", kDout), graph_.tensor(Lse()),
-                                                   fe::graph::SDPA_backward_attributes()
-                                                       .set_name("attention_grad")
-                                                       .set_causal_mask(problem_.causal)
-                                                       .set_attn_scale(problem_.scale)
-                                                       .set_deterministic_algorithm(true));
+                                                   Input("dout", kDout), graph_.tensor(Lse()), attributes);
     IsResult(dq, Operand("dq", kDq));
     IsResult(dk, Operand("dk", kDk));
     IsResult(dv, Operand("dv", kDv));
@@ -123,16 +130,25 @@ class Graph : public CudnnAttention {
 
   // The tensors from that sample and head on.
   std::unordered_map<int64_t, void*> Pack(const AttentionTensors& x, int64_t sample, int64_t head) const {
-    const int64_t element = sample * problem_.tokens * columns() + head * problem_.head_size;
-    const auto from = [&](const void* data) {
+    const auto from = [&](const void* data, Uid uid) {
+      const int64_t element = IsOfKeys(uid)
+                                  ? sample * problem_.keys * kv_columns() + head / group() * problem_.head_size
+                                  : sample * problem_.tokens * columns() + head * problem_.head_size;
       return static_cast<char*>(const_cast<void*>(data)) + element * static_cast<int64_t>(SizeOf(problem_.dtype));
     };
-    float* const lse = x.lse + (sample * problem_.heads + head) * problem_.tokens;
-    if (!problem_.backward) {
-      return {{kQ, from(x.q)}, {kK, from(x.k)}, {kV, from(x.v)}, {kOut, from(x.out)}, {kLse, lse}};
+    std::unordered_map<int64_t, void*> pack = {{kLse, x.lse + (sample * problem_.heads + head) * problem_.tokens}};
+    const auto add = [&](Uid uid, const void* data) { pack[uid] = from(data, uid); };
+    add(kQ, x.q);
+    add(kK, x.k);
+    add(kV, x.v);
+    add(kOut, x.out);
+    if (problem_.backward) {
+      add(kDout, x.dout);
+      add(kDq, x.dq);
+      add(kDk, x.dk);
+      add(kDv, x.dv);
     }
-    return {{kQ, from(x.q)},       {kK, from(x.k)},   {kV, from(x.v)},   {kOut, from(x.out)}, {kLse, lse},
-            {kDout, from(x.dout)}, {kDq, from(x.dq)}, {kDk, from(x.dk)}, {kDv, from(x.dv)}};
+    return pack;
   }
 
   const AttentionProblem problem_;

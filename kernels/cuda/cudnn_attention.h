@@ -19,28 +19,32 @@ namespace oneflow::cuda {
 
 struct AttentionProblem {
   bool backward = false;
-  DType dtype = DType::kBFloat16;                           // or kFloat16
-  int64_t batch = 0, tokens = 0, heads = 0, head_size = 0;  // tensors are dense [batch, tokens, heads * head_size]
+  DType dtype = DType::kBFloat16;  // or kFloat16
+  // q is dense [batch, tokens, heads * head_size], k and v are [batch, keys, kv_heads * head_size]; kv_heads divide
+  // heads.
+  int64_t batch = 0, tokens = 0, keys = 0, heads = 0, kv_heads = 0, head_size = 0;
+  int64_t window = 0;  // a query sees itself and so many less one before it; 0: all
   bool causal = false;
   float scale = 1;  // of scores
 
   bool operator<(const AttentionProblem& o) const {
     const auto all = [](const AttentionProblem& x) {
-      return std::tie(x.backward, x.dtype, x.batch, x.tokens, x.heads, x.head_size, x.causal, x.scale);
+      return std::tie(x.backward, x.dtype, x.batch, x.tokens, x.keys, x.heads, x.kv_heads, x.head_size, x.window,
+                      x.causal, x.scale);
     };
     return all(*this) < all(o);
   }
 };
 
-// The size of a call: samples, and heads of each. All calls of a problem have the same size.
+// The size of a call: samples, and heads of each, which are whole groups. All calls of a problem have the same size.
 struct AttentionCall {
   int64_t samples = 0, heads = 0;
 };
 inline constexpr int64_t kMostScratch = int64_t{256} << 20;
 
 // The scratch memory of a call, as version 9.19 needs it. It is written down here because plans are made without a
-// device. The gradient needs dS in 16 bits, with tokens rounded up to tiles, and a float for each row of it. The
-// forward pass needs next to nothing.
+// device. The gradient needs dS in 16 bits, with tokens and keys rounded up to tiles, a float for each row of it, and
+// dk and dv of each head where several heads share them. The forward pass needs next to nothing.
 int64_t ExpectedScratch(const AttentionProblem& problem, const AttentionCall& call);
 // The largest calls whose expected scratch is within the limit; if none is, one head of one sample.
 AttentionCall CallOf(const AttentionProblem& problem);

@@ -35,10 +35,6 @@ __device__ void DoStep(const ElementwiseStep& step, float (*slots)[kLanes]) {
       return Each<kLanes>(step, slots, [alpha](float a, float) { return a + alpha; });
     case StepOp::kNeg:
       return Each<kLanes>(step, slots, [](float a, float) { return -a; });
-    case StepOp::kReluGrad:
-      return Each<kLanes>(step, slots, [](float dy, float y) { return ReluSlope(dy, y); });
-    case StepOp::kGeluGrad:
-      return Each<kLanes>(step, slots, [](float dy, float x) { return dy * GeluSlopeAt(x); });
 #define OF_STEP(Name, ...) \
   case StepOp::k##Name:    \
     return Each<kLanes>(step, slots, [](float x, float) { return Name##Of(x); });
@@ -47,6 +43,7 @@ __device__ void DoStep(const ElementwiseStep& step, float (*slots)[kLanes]) {
 #define OF_STEP(Name, ...) \
   case StepOp::k##Name:    \
     return Each<kLanes>(step, slots, [](float a, float b) { return Name##Of(a, b); });
+      ONEFLOW_GRADIENT_FUNCTIONS(OF_STEP)
       ONEFLOW_BINARY_FUNCTIONS(OF_STEP)
 #undef OF_STEP
   }

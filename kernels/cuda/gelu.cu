@@ -9,14 +9,6 @@
 namespace oneflow::cuda {
 namespace {
 
-// in: dy, x.
-template <typename T>
-const char* GeluGrad(const KernelArgs& args) {
-  return MapFloats(
-      Stream(args), args.in[0].count, [] __device__(float dy, float x) { return dy * GeluSlopeAt(x); },
-      args.out[0].as<T>(), args.in[0].as<const T>(), args.in[1].as<const T>());
-}
-
 // in: x, b; out: h, y.
 template <typename T>
 const char* BiasAddGelu(const KernelArgs& args) {
@@ -41,7 +33,7 @@ const char* GeluBiasGrad(const KernelArgs& args) {
   T* const d = args.out[0].as<T>();
   const auto terms = [=] __device__(int64_t row, int64_t column) {
     const int64_t i = row * c + column;
-    d[i] = Narrow<T>(Widen(dy[i]) * GeluSlopeAt(Widen(h[i])));
+    d[i] = Narrow<T>(GeluGradOf(Widen(dy[i]), Widen(h[i])));
     return Terms<1>{Widen(d[i])};
   };
   return ColumnSums<1>(Stream(args), Rows(args.in[0]), c, terms, args.workspace, {args.out[1].as<float>()});
@@ -50,7 +42,7 @@ const char* GeluBiasGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList GeluKernels() {
-  return {OF_FLOAT_KERNELS("gelu_grad", GeluGrad), OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
+  return {OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
           OF_FLOAT_KERNELS("gelu_bias_grad", GeluBiasGrad, SumsWorkspace)};
 }
 

@@ -1,5 +1,4 @@
-// Elementwise functions of one tensor, and relu_grad, which selects by a second one. Outputs may lie in the inputs'
-// memory.
+// Elementwise functions of one tensor, and the gradients of some. Outputs may lie in the inputs' memory.
 #include "kernels/cuda/float_functions.cuh"
 #include "kernels/cuda/half.cuh"
 
@@ -33,17 +32,20 @@ const char* Neg(const KernelArgs& args) {
 ONEFLOW_UNARY_FUNCTIONS(OF_DEFINE_KERNEL)
 #undef OF_DEFINE_KERNEL
 
-// in: dy, y.
-template <typename T>
-const char* ReluGrad(const KernelArgs& args) {
-  return MapFloats(
-      Stream(args), args.in[0].count, [] __device__(float dy, float y) { return ReluSlope(dy, y); },
-      args.out[0].as<T>(), args.in[0].as<const T>(), args.in[1].as<const T>());
-}
+// in: dy, x.
+#define OF_DEFINE_KERNEL(Name, ...)                                                                   \
+  template <typename T>                                                                               \
+  const char* Name##Kernel(const KernelArgs& args) {                                                  \
+    return MapFloats(                                                                                 \
+        Stream(args), args.in[0].count, [] __device__(float dy, float x) { return Name##Of(dy, x); }, \
+        args.out[0].as<T>(), args.in[0].as<const T>(), args.in[1].as<const T>());                     \
+  }
+ONEFLOW_GRADIENT_FUNCTIONS(OF_DEFINE_KERNEL)
+#undef OF_DEFINE_KERNEL
 
 // A functor, as nvcc takes no such lambda within a lambda over types.
 struct PassSum {
-  __device__ float operator()(float a, float b, float y) const { return ReluSlope(a + b, y); }
+  __device__ float operator()(float a, float b, float y) const { return ReluGradOf(a + b, y); }
 };
 
 // relu_grad of a gradient of two addends, each of a type of its own; in: a, b, y.

@@ -34,6 +34,7 @@
   FAMILY(Embedding)                 \
   FAMILY(Index)                     \
   FAMILY(Attention)                 \
+  FAMILY(Rotary)                    \
   FAMILY(CrossEntropy)              \
   FAMILY(Conv2d)                    \
   FAMILY(MaxPool2d)                 \

@@ -1,5 +1,5 @@
-// y[i] = f(x[i]). Gradients are products of elementwise ops in y where that is cheaper than in x (exp, tanh, ...); relu
-// and gelu, which every model is made of, have a gradient op of their own.
+// y[i] = f(x[i]). Gradients are products of elementwise ops, in y where that is cheaper than in x (exp, tanh, ...), or
+// ops of their own (ONEFLOW_GRADIENT_FUNCTIONS).
 #include <functional>
 #include <utility>
 
@@ -77,8 +77,14 @@ Formula Squared(Formula x) {
 Formula Square(Formula x) { return Formula::Call("square", x); }
 Formula Abs(Formula x) { return Formula::Call("abs", x); }
 Formula Sign(Formula x) { return Formula::Call("sign", x); }
-Formula ReluGrad(Formula dy, Formula y) { return Formula::Call("relu_grad", dy, y); }
-Formula GeluGrad(Formula dy, Formula x) { return Formula::Call("gelu_grad", dy, x); }
+Formula Exp(Formula x) { return Formula::Call("exp", x); }
+Formula Sin(Formula x) { return Formula::Call("sin", x); }
+Formula Cos(Formula x) { return Formula::Call("cos", x); }
+Formula Sigmoid(Formula x) { return Formula::Call("sigmoid", x); }
+#define OF_DEFINE_FORMULA(Name, op, ...) \
+  Formula Name(Formula dy, Formula x) { return Formula::Call(#op, dy, x); }
+ONEFLOW_GRADIENT_FUNCTIONS(OF_DEFINE_FORMULA)
+#undef OF_DEFINE_FORMULA
 
 #define OF_DEFINE_GRADIENT(Name, op, f, dx, ...)                              \
   absl::Status Name##Grad(GradContext& c) {                                   \
@@ -129,8 +135,9 @@ void AddUnaryOps(OpRegistry& registry) {
 #define OF_ADD(Name, op, f, dx, precision, ...) add(#op, InferSame<kFloat>, Name##Grad, precision);
   ONEFLOW_UNARY_FUNCTIONS(OF_ADD)
 #undef OF_ADD
-  add_grad("relu_grad");
-  add_grad("gelu_grad");
+#define OF_ADD(Name, op, ...) add_grad(#op);
+  ONEFLOW_GRADIENT_FUNCTIONS(OF_ADD)
+#undef OF_ADD
 }
 
 }  // namespace oneflow::ops

@@ -1,6 +1,6 @@
 // Attention is independent for every sample and every head. Heads are groups of columns: of c columns, head i has the
 // i-th c/heads; a split of the columns is a split of the heads only if every rank gets whole heads, hence the
-// divisibility.
+// divisibility, of the heads of k and v where those of q share them.
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {
@@ -20,7 +20,8 @@ Result BatchAndHeads(const RuleContext& context, size_t lse_input, size_t lse_ou
   const Signature batch = {std::vector<Sbp>(num_inputs, Sbp::Split(0)), std::vector<Sbp>(num_outputs, Sbp::Split(0)),
                            "batch"};
   const Signature heads = {SplitHeads(num_inputs, lse_input), SplitHeads(num_outputs, lse_output), "heads"};
-  if (context.attrs.Int("heads", 1) % context.axis_size != 0) return std::vector<Signature>{batch};
+  const int64_t heads_of_q = context.attrs.Int("heads", 1), heads_of_k = context.attrs.Int("kv_heads", heads_of_q);
+  if (heads_of_k % context.axis_size != 0) return std::vector<Signature>{batch};
   if (context.inputs[0].shape[0] < context.axis_size) return std::vector<Signature>{heads, batch};
   return std::vector<Signature>{batch, heads};
 }
@@ -29,12 +30,24 @@ Result Attention(const RuleContext& context) { return BatchAndHeads(context, kNo
 
 Result AttentionGrad(const RuleContext& context) { return BatchAndHeads(context, 5, kNoLse); }
 
+// Every position of every head is turned by itself, and the turn is linear.
+Result Rotary(const RuleContext& context) {
+  FactorRule rule = OneLetterPerDimension(context.inputs[0].shape);
+  std::vector<int> dims = AllLetters(rule);
+  if (context.attrs.Int("heads", 1) % context.axis_size != 0) dims[2] = FactorRule::kNone;
+  rule.inputs = {dims};
+  rule.outputs = {dims};
+  rule.linear = {{0}};
+  return FromFactors(rule, context);
+}
+
 }  // namespace
 
 RuleList Attentions() {
   static constexpr OpRule kRules[] = {
       {"attention", Attention},
       {"attention_grad", AttentionGrad},
+      {"rotary", Rotary},
   };
   return kRules;
 }

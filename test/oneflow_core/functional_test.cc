@@ -46,6 +46,30 @@ TEST_F(FunctionalTest, OperatorsAreFunctions) {
   EXPECT_EQ(Producer(x + y).op, "add");
   EXPECT_EQ(Producer(x - y).op, "sub");
   EXPECT_EQ(Producer(x * y).op, "mul");
+  EXPECT_EQ(Producer(x / y).op, "div");
+  EXPECT_EQ(Producer(-x).op, "neg");
+}
+
+TEST_F(FunctionalTest, OperatorsTakeNumbers) {
+  const Tensor x = F32({2, 3});
+  const auto alpha = [&](const Tensor& y) { return Producer(y).attrs.Double("alpha"); };
+  for (const Tensor& sum : {x + 3, 3 + x}) {
+    EXPECT_EQ(Producer(sum).op, "add_scalar");
+    EXPECT_EQ(alpha(sum), 3);
+    EXPECT_EQ(Producer(sum).inputs[0], x.id());
+  }
+  EXPECT_EQ(alpha(x - 3), -3);
+  const Tensor from = 3 - x;
+  EXPECT_EQ(alpha(from), 3);
+  EXPECT_EQ(b.graph().node(b.graph().value(Producer(from).inputs[0]).producer).op, "neg");
+  for (const Tensor& product : {x * 0.5, 0.5 * x, x / 2}) {
+    EXPECT_EQ(Producer(product).op, "scale");
+    EXPECT_EQ(alpha(product), 0.5);
+  }
+  const Tensor inverse = 2 / x;
+  EXPECT_EQ(alpha(inverse), 2);
+  EXPECT_EQ(b.graph().node(b.graph().value(Producer(inverse).inputs[0]).producer).op, "reciprocal");
+  EXPECT_THAT(Producer(x * 2).source, EndsWith(absl::StrCat(":", std::source_location::current().line())));
 }
 
 TEST_F(FunctionalTest, EffectsAddANodeWithoutOutputs) {

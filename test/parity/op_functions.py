@@ -6,6 +6,8 @@ overwrites. Operands that are f32 in a job are f64 here. It is written as somebo
 kernels: gradients are left to autograd, and an op that is a gradient itself is autograd of what it is the gradient of,
 or PyTorch's own backward function.
 """
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -142,12 +144,70 @@ def batch_norm(a, x, gamma, beta, mean, var):
     return y
 
 
+def gelu_tanh(x):
+    """F.gelu's approximation without its cancellation of 1 + tanh far below 0."""
+    y = x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    torch.testing.assert_close(y, F.gelu(x, approximate="tanh"), equal_nan=True)
+    return y
+
+
+def rotary_angles(a, width, length):
+    """[length, width/2] in f32, and the factor of cos and sin, as transformers' modeling_rope_utils has them."""
+    theta, factor, scaling = a.get("theta", 10000.0), a.get("factor", 1.0), a.get("scaling", "none")
+    context = a.get("original_context", length)
+    if scaling == "dynamic":
+        theta *= (factor * max(length, context) / context - (factor - 1))**(width / (width - 2))
+    inverse = 1.0 / theta**(torch.arange(0, width, 2, dtype=torch.float64) / width)
+    amplitude = 1.0
+    if scaling == "linear":
+        inverse = inverse / factor
+    elif scaling == "yarn":
+        def pair(rotations):
+            return width * math.log(context / (rotations * 2 * math.pi)) / (2 * math.log(theta))
+        low, high = max(math.floor(pair(32)), 0), min(math.ceil(pair(1)), width - 1)
+        span = 0.001 if low == high else high - low
+        ramp = ((torch.arange(width // 2, dtype=torch.float64) - low) / span).clamp(0, 1)
+        inverse = inverse / factor * ramp + inverse * (1 - ramp)
+        amplitude = a.get("attention_factor", 0) or 0.1 * math.log(factor) + 1
+    elif scaling == "llama3":
+        low, high = a.get("low_frequency", 1.0), a.get("high_frequency", 4.0)
+        wavelength = 2 * math.pi / inverse
+        smooth = (context / wavelength - low) / (high - low)
+        between = (1 - smooth) * inverse / factor + smooth * inverse
+        inverse = torch.where(wavelength < context / high, inverse,
+                              torch.where(wavelength > context / low, inverse / factor, between))
+    return torch.arange(length, dtype=torch.float32)[:, None] * inverse.float(), amplitude
+
+
+def rotary(a, x):
+    b, t, columns = x.shape
+    heads = x.view(b, t, a["heads"], columns // a["heads"])
+    width = a.get("width", heads.shape[-1])
+    angles, amplitude = rotary_angles(a, width, t)
+    cos, sin = ((f(angles) * amplitude).to(x.dtype)[:, None, :] for f in (torch.cos, torch.sin))
+    sin = -sin if a.get("back") else sin
+    pairs = heads[..., :width]
+    if a.get("interleaved"):
+        x0, x1 = pairs[..., ::2], pairs[..., 1::2]
+        turned = torch.stack((x0 * cos - x1 * sin, x1 * cos + x0 * sin), dim=-1).flatten(-2)
+    else:
+        x0, x1 = pairs.chunk(2, dim=-1)
+        turned = torch.cat((x0 * cos - x1 * sin, x1 * cos + x0 * sin), dim=-1)
+    return torch.cat((turned, heads[..., width:]), dim=-1).view(b, t, columns)
+
+
 def attention(a, q, k, v):
     b, t, width = q.shape
-    q, k, v = (x.view(b, t, a["heads"], -1).transpose(1, 2) for x in (q, k, v))
-    scores = q @ k.transpose(-1, -2) / (width // a["heads"])**0.5
+    s, heads = k.shape[1], a["heads"]
+    kv_heads, size = a.get("kv_heads", heads), width // heads
+    q = q.view(b, t, heads, size).transpose(1, 2)
+    k, v = (x.view(b, s, kv_heads, size).transpose(1, 2).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
+    scores = q @ k.transpose(-1, -2) * a.get("scale", size**-0.5)
     if a["causal"]:
-        scores = scores.masked_fill(torch.ones(t, t, dtype=torch.bool).triu(1), -torch.inf)
+        hidden = torch.ones(t, t, dtype=torch.bool).triu(1)
+        if a.get("window"):
+            hidden |= torch.ones(t, t, dtype=torch.bool).tril(-a["window"])
+        scores = scores.masked_fill(hidden, -torch.inf)
     out = scores.softmax(-1) @ v
     return out.transpose(1, 2).reshape(b, t, width), scores.logsumexp(-1)
 
@@ -248,7 +308,10 @@ OPS = {
     "accumulate": lambda a, x: x.clone(),
     "neg": lambda a, x: -x,
     "relu_grad": lambda a, dy, y: gradient(F.relu, y, dy),
+    "gelu_tanh": lambda a, x: gelu_tanh(x),
     "gelu_grad": lambda a, dy, x: gradient(F.gelu, x, dy),
+    "silu_grad": lambda a, dy, x: gradient(F.silu, x, dy),
+    "gelu_tanh_grad": lambda a, dy, x: gradient(gelu_tanh, x, dy),
     "scale": lambda a, x: a["alpha"] * x,
     "add_scalar": lambda a, x: x + a["alpha"],
     "cast": cast,
@@ -295,6 +358,7 @@ OPS = {
         padding=a["padding"]),
     "max_pool2d": lambda a, x: F.max_pool2d(x, a["kernel"], a["stride"], return_indices=True),
     "max_pool2d_grad": max_pool2d_grad,
+    "rotary": rotary,
     "attention": attention,
     "attention_grad": attention_grad,
     # Softmax and normalisation.

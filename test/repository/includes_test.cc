@@ -28,7 +28,7 @@ const std::pair<const char*, const char*> kNames[] = {
     {"<bit>", "bit_cast"},
     {"<bitset>", "bitset"},
     {"<chrono>", "chrono"},
-    {"<cmath>", "fma isfinite log sqrt"},
+    {"<cmath>", "cos fma isfinite log log1p sin sqrt"},
     {"<condition_variable>", "condition_variable"},
     {"<cstring>", "memcpy memset"},
     {"<deque>", "deque"},

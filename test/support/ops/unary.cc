@@ -1,4 +1,4 @@
-// What tests know of the elementwise functions of one tensor, and of the gradients of relu and gelu.
+// What tests know of the elementwise functions of one tensor, and of the gradients that are ops.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,13 +28,25 @@ ReferenceFn Plain(Unary f) {
 // The alphabet of elementwise_functions.h.
 double Exp(double x) { return std::exp(x); }
 double Log(double x) { return std::log(x); }
+double Log1p(double x) { return std::log1p(x); }
 double Sqrt(double x) { return std::sqrt(x); }
+double Sin(double x) { return std::sin(x); }
+double Cos(double x) { return std::cos(x); }
+double Erf(double x) { return std::erf(x); }
 double Tanh(double x) { return std::tanh(x); }
 double Abs(double x) { return std::fabs(x); }
 double Phi(double x) { return 0.5 * (1 + std::erf(x / std::sqrt(2.0))); }
 double Choose(bool condition, double a, double b) { return condition ? a : b; }
 
 double GeluSlope(double x) { return Phi(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI); }
+
+// A row of ONEFLOW_GRADIENT_FUNCTIONS.
+struct Gradient {
+  const char* op;
+  double (*f)(double, double);
+};
+#define OF_GRADIENT(Name, op, f, ...) {#op, [](double dy, double x) -> double { return f; }},
+constexpr Gradient kGradients[] = {ONEFLOW_GRADIENT_FUNCTIONS(OF_GRADIENT)};
 
 // A row of elementwise_functions.h.
 struct Function {
@@ -61,9 +73,6 @@ relu(f32[]) = f32[]
 relu(f32[2] f32[2]) ! takes 1 inputs (x) but is given 2
 gelu(f16[2,3]) = f16[2,3]
 gelu(bool[2]) ! x is bool[2] but must be floating
-relu_grad(f32[2] f32[2]) = f32[2]
-relu_grad(f32[2] f32[3]) ! dy is f32[2], x is f32[3]; they must be the same
-gelu_grad(f32[2] f32[2]) = f32[2]
 gelu_grad(f32[2] bf16[2]) ! dtypes differ: dy is f32[2], x is bf16[2]
 )";
 
@@ -83,8 +92,8 @@ void AddExamples(Random& r, OpCases& cases) {
   for (const char* op : {"scale", "add_scalar"}) {
     cases.push_back({op, "small", {{"alpha", -1.5}}, {r.Uniform({7, 5})}});
   }
-  for (const char* op : {"relu_grad", "gelu_grad"}) {
-    cases.push_back({op, "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
+  for (const Gradient& g : kGradients) {
+    cases.push_back({g.op, "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
   }
 }
 
@@ -101,10 +110,13 @@ void AddEdges(Random& r, OpCases& cases) {
   cases.push_back({"tanh", "where it saturates", {}, {Grid(-12, 12, 20001)}, 5e-7});
   cases.push_back({"gelu", "where it saturates", {}, {Grid(-12, 12, 20001)}, 1e-6});
   cases.push_back({"sigmoid", "where it saturates", {}, {Grid(-100, 100, 20001)}, 5e-7});
-  cases.push_back({"gelu_grad", "where it saturates", {}, {r.Uniform({20001}), Grid(-12, 12, 20001)}, 5e-7});
-  for (const char* op : {"relu_grad", "gelu_grad"}) {
+  for (const Gradient& g : kGradients) {
+    const std::string op = g.op;
     cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({7, 31}), r.Uniform({7, 31})}}, 0));
     cases.push_back({op, "empty", {}, {r.Uniform({0}), r.Uniform({0})}});
+    if (op != "relu_grad") {
+      cases.push_back({op, "where it saturates", {}, {r.Uniform({20001}), Grid(-12, 12, 20001)}, 1e-6});
+    }
     cases.push_back({op, "images", {}, {r.Uniform({2, 16, 3, 5}), r.Uniform({2, 16, 3, 5})}});
   }
   cases.push_back({"relu_grad", "NaN", {}, {r.Uniform({37}), With(r.Uniform({37}), {kNan, 0, kNan})}, 0});
@@ -137,6 +149,10 @@ std::string Types() {
   for (const Function& f : kFunctions) {
     types += absl::StrCat(f.op, "(f32[2]) = f32[2]\n", f.op, "(i32[2]) ! x is i32[2] but must be floating\n");
   }
+  for (const Gradient& g : kGradients) {
+    types += absl::StrCat(g.op, "(f32[2] f32[2]) = f32[2]\n", g.op,
+                          "(f32[2] f32[3]) ! dy is f32[2], x is f32[3]; they must be the same\n");
+  }
   return types;
 }
 
@@ -147,9 +163,8 @@ OpFacts Facts() {
   facts.reference = {
       {"scale", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") * x; })},
       {"add_scalar", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") + x; })},
-      {"neg", Plain([](double x) { return -x; })},
-      {"relu_grad", Binary([](double dy, double y) { return y <= 0 ? 0 : dy; })},
-      {"gelu_grad", Binary([](double dy, double x) { return dy * GeluSlope(x); })}};
+      {"neg", Plain([](double x) { return -x; })}};
+  for (const Gradient& g : kGradients) facts.reference.emplace_back(g.op, Binary(g.f));
   for (const Function& f : kFunctions) facts.reference.emplace_back(f.op, Plain(f.f));
   // Not linear; copies that differ.
   facts.wrong_signatures = {{"relu", {2}, {"P->P"}}, {"exp", {2}, {"S(0)->B"}}};
@@ -173,7 +188,7 @@ OpFacts Facts() {
                          },
                          f.op, "f32[2,3]"});
   }
-  facts.without_gradient = {{"relu_grad", "a gradient itself"}, {"gelu_grad", "a gradient itself"}};
+  for (const Gradient& g : kGradients) facts.without_gradient.emplace_back(g.op, "a gradient itself");
   return facts;
 }
 

@@ -1,13 +1,14 @@
 #include "tools/study/sim/kernel_groups.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "absl/strings/string_view.h"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/elementwise_functions.h"
 
 namespace oneflow {
 namespace {
@@ -15,16 +16,26 @@ namespace {
 enum class GroupKind : uint8_t { kOther, kElementwise, kSoftmax, kSoftmaxGradient, kSum, kView };
 
 GroupKind GroupKindOf(const pb::Instruction& instruction) {
-  static constexpr std::array<absl::string_view, 21> kOps = {
-      "add", "add_n", "add_scalar", "bias_add", "cast", "div",     "dropout", "exp",    "gelu", "gelu_grad",  "mul",
-      "neg", "relu",  "relu_grad",  "scale",    "sub",  "sigmoid", "sqrt",    "square", "tanh", "elementwise"};
   if (instruction.kind() != pb::Instruction::COMPUTE) return GroupKind::kOther;
   const absl::string_view op = instruction.op();
   if (op == "softmax") return GroupKind::kSoftmax;
   if (op == "softmax_grad") return GroupKind::kSoftmaxGradient;
   if (op == "accumulate") return GroupKind::kSum;
   if (op == "reshape" || op == "transpose") return GroupKind::kView;
-  return std::find(kOps.begin(), kOps.end(), op) == kOps.end() ? GroupKind::kOther : GroupKind::kElementwise;
+#define OF_NAME(Name, op, ...) #op,
+  static constexpr absl::string_view kOps[] = {ONEFLOW_UNARY_FUNCTIONS(OF_NAME) ONEFLOW_GRADIENT_FUNCTIONS(OF_NAME)
+                                                   ONEFLOW_BINARY_FUNCTIONS(OF_NAME)  //
+                                               "add_n",
+                                               "add_scalar",
+                                               "bias_add",
+                                               "cast",
+                                               "dropout",
+                                               "elementwise",
+                                               "neg",
+                                               "scale"};
+#undef OF_NAME
+  const bool is_elementwise = std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
+  return is_elementwise ? GroupKind::kElementwise : GroupKind::kOther;
 }
 
 using OperandPlace = std::tuple<int, int, int64_t>;  // register, zone, offset
