@@ -1,9 +1,9 @@
 #include "oneflow_core/models/gpt.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "oneflow_core/functional.h"
+#include "oneflow_core/models/language_model.h"
 #include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/attention.h"
 #include "oneflow_core/nn/embedding.h"
@@ -17,14 +17,13 @@ namespace {
 
 constexpr double kStandardDeviation = 0.02;  // of GPT-2's initial weights
 
-absl::Status Check(const GptConfig& config, const TextData& data, const BatchSizes& batches) {
+absl::Status Check(const GptConfig& config) {
   OF_RETURN_IF_ERROR(CheckSize("gpt", "vocabulary", config.vocabulary));
   OF_RETURN_IF_ERROR(CheckSize("gpt", "layers", config.layers, kMaxLayers));
   OF_RETURN_IF_ERROR(CheckSize("gpt", "width", config.width));
   OF_RETURN_IF_ERROR(CheckSize("gpt", "heads", config.heads));
   OF_RETURN_IF_ERROR(CheckSize("gpt", "context", config.context));
   OF_RETURN_IF_ERROR(CheckFraction("gpt", "dropout", config.dropout));
-  OF_RETURN_IF_ERROR(CheckFraction("gpt", "validation_fraction", data.validation_fraction));
   if (config.width % config.heads != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("gpt: width ", config.width, " is not a multiple of heads ", config.heads));
@@ -33,7 +32,7 @@ absl::Status Check(const GptConfig& config, const TextData& data, const BatchSiz
     return absl::InvalidArgumentError(
         absl::StrCat("gpt: there are stages of ", config.stages.size(), " layers, but ", config.layers, " layers"));
   }
-  return CheckBatches("gpt", batches);
+  return absl::OkStatus();
 }
 
 // With its gradient.
@@ -65,6 +64,7 @@ Tensor Block(const GptConfig& config, const Tensor& input, double dropout) {
                                    {.hidden = 4 * config.width,
                                     .init = init,
                                     .output_init = residual_init,
+                                    .gelu_tanh = config.gelu_tanh,
                                     .says_how_it_lies = config.stream.has_value()});
   return OnStream(config, Add(x, Dropout(OnStream(config, processed), dropout)));
 }
@@ -81,63 +81,6 @@ Tensor Head(const GptConfig& config, const Tensor& x) {
   return MatMul(x, nn::EmbeddingTable(*x.builder(), "wte", TokenTable(config)), /*transpose_b=*/true);
 }
 
-Tensor MeanLoss(const GptConfig& config, const Batch& samples, bool training) {
-  const Tensor logits = GptLogits(config, samples.inputs, training);
-  return ReduceMean(SoftmaxCrossEntropy(logits, samples.labels), {0, 1});
-}
-
-absl::StatusOr<Graph> TrainGraph(const GptConfig& config, const TextData& data, int64_t batch, const OpRegistry& ops) {
-  GraphBuilder b(ops, "train");
-  const Batch samples = ReadTextBatch(b, data, DataSplit::kTrain, batch, config.context, config.vocabulary);
-  const Tensor loss = MeanLoss(config, samples, /*training=*/true);
-  b.SetLoss(loss);
-  Fetch(loss, "loss");
-  return b.Finish();
-}
-
-absl::StatusOr<Graph> EvaluateGraph(const GptConfig& config, const TextData& data, int64_t batch,
-                                    const OpRegistry& ops) {
-  GraphBuilder b(ops, "evaluate");
-  const Batch samples = ReadTextBatch(b, data, DataSplit::kValidation, batch, config.context, config.vocabulary);
-  Fetch(MeanLoss(config, samples, /*training=*/false), "loss");
-  return b.Finish();
-}
-
-// The last `context` bytes of the prompt as tokens.
-absl::StatusOr<std::vector<int64_t>> PromptTokens(const GptConfig& config, const std::string& prompt) {
-  const std::string text = prompt.empty() ? "\n" : prompt;
-  const size_t begin = text.size() - std::min(text.size(), static_cast<size_t>(config.context));
-  std::vector<int64_t> tokens;
-  for (size_t i = begin; i < text.size(); ++i) {
-    tokens.push_back(static_cast<unsigned char>(text[i]));
-    if (tokens.back() >= config.vocabulary) {
-      return absl::InvalidArgumentError(absl::StrCat("gpt: byte ", i, " of the prompt is ", tokens.back(),
-                                                     ", but the vocabulary is ", config.vocabulary));
-    }
-  }
-  return tokens;
-}
-
-absl::StatusOr<Graph> GenerateGraph(const GptConfig& config, const GptGeneration& generation, const OpRegistry& ops) {
-  if (!(generation.temperature >= 0) || std::isinf(generation.temperature)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gpt: temperature is ", generation.temperature, ", but must be at least 0 and finite"));
-  }
-  OF_ASSIGN_OR_RETURN(std::vector<int64_t> prompt, PromptTokens(config, generation.prompt));
-  const std::string length_init = nn::List({static_cast<int64_t>(prompt.size())});
-  prompt.resize(config.context, 0);  // what lies behind the length is not looked at
-
-  GraphBuilder b(ops, "generate");
-  const Tensor tokens =
-      b.Variable("generate/tokens", {DType::kInt32, {1, config.context}}, nn::List(prompt), {}, /*trainable=*/false);
-  const Tensor length = b.Variable("generate/length", {DType::kInt32, {}}, length_init, {}, /*trainable=*/false);
-  const Tensor logits = GptLogits(config, tokens, /*training=*/false);
-  const Tensor token = SampleToken(logits, length, generation.temperature);
-  AppendToken(tokens, length, token);
-  Fetch(token, "token");
-  return b.Finish();
-}
-
 absl::StatusOr<std::vector<Graph>> BuildGpt(const ModelRequest& request, const OpRegistry& ops) {
   const AttrMap& fields = request.fields;
   const GptConfig config = {.vocabulary = fields.Int("vocabulary"),
@@ -146,12 +89,9 @@ absl::StatusOr<std::vector<Graph>> BuildGpt(const ModelRequest& request, const O
                             .heads = fields.Int("heads"),
                             .context = fields.Int("context"),
                             .dropout = fields.Double("dropout"),
-                            .tied_embedding = fields.Bool("tied_embedding")};
-  std::optional<GptGeneration> generation;
-  if (request.continuation.has_value()) {
-    generation = GptGeneration{request.continuation->prompt, request.continuation->temperature};
-  }
-  return GptProgram(config, TextDataOf(request.data), request.batches, generation, ops);
+                            .tied_embedding = fields.Bool("tied_embedding"),
+                            .gelu_tanh = fields.String("activation") == "gelu_tanh"};
+  return GptProgram(config, TextDataOf(request.data), request.batches, request.continuation, ops);
 }
 
 std::optional<FieldComplaint> CheckGpt(const AttrMap& fields) {
@@ -189,20 +129,14 @@ Tensor GptLogits(const GptConfig& config, const Tensor& tokens, bool training) {
 }
 
 absl::StatusOr<std::vector<Graph>> GptProgram(const GptConfig& config, const TextData& data, const BatchSizes& batches,
-                                              const std::optional<GptGeneration>& generation, const OpRegistry& ops) {
-  OF_RETURN_IF_ERROR(Check(config, data, batches));
-  std::vector<Graph> program;
-  OF_ASSIGN_OR_RETURN(Graph train, TrainGraph(config, data, batches.train, ops));
-  program.push_back(std::move(train));
-  if (batches.evaluate > 0) {
-    OF_ASSIGN_OR_RETURN(Graph evaluate, EvaluateGraph(config, data, batches.evaluate, ops));
-    program.push_back(std::move(evaluate));
-  }
-  if (generation.has_value()) {
-    OF_ASSIGN_OR_RETURN(Graph generate, GenerateGraph(config, *generation, ops));
-    program.push_back(std::move(generate));
-  }
-  return program;
+                                              const std::optional<Continuation>& generation, const OpRegistry& ops) {
+  OF_RETURN_IF_ERROR(Check(config));
+  const LanguageModel model = {
+      .name = "gpt",
+      .vocabulary = config.vocabulary,
+      .context = config.context,
+      .logits = [&](const Tensor& tokens, bool training) { return GptLogits(config, tokens, training); }};
+  return LanguageModelProgram(model, data, batches, generation, ops);
 }
 
 }  // namespace oneflow

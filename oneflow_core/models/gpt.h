@@ -4,11 +4,11 @@
 //
 //   block:  x += dropout(attention(layer norm(x)));  x += dropout(mlp(layer norm(x)))
 //
-// LayerNorm comes before each part (GPT-2), GELU is exact, positions are learned, the head has no bias. Weights start
-// as normal with standard deviation 0.02; the projections that write to the residual stream with 0.02 / sqrt(2 *
-// layers), so that the stream's variance does not grow with depth; biases as zeros. The layout on mesh axes "dp" and
-// "tp" is said by hints on the data (models/data.h) and on the layers (nn/); how the head's matrix lies is left to the
-// compiler.
+// LayerNorm comes before each part (GPT-2), GELU is exact unless asked otherwise, positions are learned, the head has no
+// bias. Weights start as normal with standard deviation 0.02; the projections that write to the residual stream with
+// 0.02 / sqrt(2 * layers), so that the stream's variance does not grow with depth; biases as zeros. The layout on mesh
+// axes "dp" and "tp" is said by hints on the data (models/data.h) and on the layers (nn/); how the head's matrix lies is
+// left to the compiler.
 //
 // Variables: "wte/weight", "wpe/weight", "h0/ln1/weight", "h0/attn/q/weight", "h0/ln2/...", "h0/mlp/up/...",
 // "ln_f/...", "head/weight".
@@ -18,8 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/models/config.h"
-#include "oneflow_core/models/data.h"
+#include "oneflow_core/models/language_model.h"
 
 namespace oneflow {
 
@@ -31,6 +30,7 @@ struct GptConfig {
   int64_t context = 128;        // tokens per sample
   double dropout = 0;           // after the embedding, after attention's projection and after the mlp
   bool tied_embedding = false;  // the head uses the token embedding's matrix
+  bool gelu_tanh = false;       // GELU is approximated by tanh, as GPT-2's is
   // What is below is for comparisons with other systems.
   std::optional<DType> kept_scores;  // of attention (nn/attention.h); with them `dropout` is that of its softmax too
   // How the residual stream and its gradient lie along mesh axis "tp": whole as in Megatron-LM, or split by tokens as
@@ -39,20 +39,11 @@ struct GptConfig {
   std::vector<int> stages;  // by layer, its place along mesh axis "pp"; empty: the compiler cuts the model
 };
 
-// How text is continued after training.
-struct GptGeneration {
-  std::string prompt;      // its last `context` bytes are used; empty: a newline
-  double temperature = 0;  // 0: always the likeliest
-};
-
 // tokens i32[n,context] to logits f32[n,context,vocabulary].
 Tensor GptLogits(const GptConfig& config, const Tensor& tokens, bool training);
 
-// The graphs "train" (loss, fetched as "loss"), "evaluate" if asked for (fetches "loss") and "generate" if asked for:
-// one act of it appends one token to the variables "generate/tokens" i32[1,context] and "generate/length" i32[] and
-// fetches it as "token". InvalidArgument naming the field if the config is impossible or a byte of the prompt is
-// outside the vocabulary.
+// The graphs of language_model.h. InvalidArgument naming the field if the config is impossible.
 absl::StatusOr<std::vector<Graph>> GptProgram(const GptConfig& config, const TextData& data, const BatchSizes& batches,
-                                              const std::optional<GptGeneration>& generation, const OpRegistry& ops);
+                                              const std::optional<Continuation>& generation, const OpRegistry& ops);
 
 }  // namespace oneflow

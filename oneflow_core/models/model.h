@@ -12,15 +12,10 @@
 #include "oneflow_core/data/data_kind.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/models/config.h"
+#include "oneflow_core/models/language_model.h"
 #include "oneflow_core/op.h"
 
 namespace oneflow {
-
-// How text is continued after training.
-struct Continuation {
-  std::string prompt;
-  double temperature = 0;  // 0: always the likeliest
-};
 
 // What a job asks a model for.
 struct ModelRequest {

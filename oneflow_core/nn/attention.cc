@@ -4,6 +4,7 @@
 
 #include "oneflow_core/functional.h"
 #include "oneflow_core/nn/linear.h"
+#include "oneflow_core/nn/rms_norm.h"
 
 namespace oneflow::nn {
 namespace {
@@ -27,6 +28,18 @@ Tensor AttentionByScores(const Tensor& q, const Tensor& k, const Tensor& v, cons
   return Reshape(mixed, {samples, time, width}, loc);
 }
 
+// q or k, normalised and turned.
+Tensor Placed(const Tensor& x, absl::string_view norm, int64_t heads, const AttentionOptions& options,
+              std::source_location loc) {
+  Tensor y = x;
+  if (y.valid() && options.qk_norm.has_value()) {
+    const int64_t samples = x.shape()[0], time = x.shape()[1], width = x.shape()[2];
+    const Tensor by_head = Reshape(x, {samples, time, heads, width / heads}, loc);
+    y = Reshape(RmsNorm(by_head, norm, *options.qk_norm, loc), {samples, time, width}, loc);
+  }
+  return options.rotary.has_value() ? Rotary(y, heads, *options.rotary, loc) : y;
+}
+
 }  // namespace
 
 Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
@@ -39,21 +52,36 @@ Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const Attent
     return Tensor();
   }
   const GraphBuilder::Scope scope(b, name);
-  const int64_t width = x.shape()[2];
-  const LinearOptions projection = ColumnSplit(width, options.init);
+  const int64_t width = x.shape()[2], kv_heads = options.kv_heads > 0 ? options.kv_heads : options.heads;
+  if (options.head_width == 0 && width % options.heads != 0) {
+    b.Fail(absl::InvalidArgumentError(absl::StrCat("attention '", name, "': ", options.heads,
+                                                   " heads do not divide the width of ", x.type().ToString())));
+    return Tensor();
+  }
+  const int64_t head_width = options.head_width > 0 ? options.head_width : width / options.heads;
   const auto lying = [&](const Tensor& y) {
     return options.says_how_it_lies ? y.ToWithGradient({{"tp", Sbp::Split(2)}}, loc) : y;
   };
-  const Tensor q = lying(Linear(x, "q", projection, loc));
-  const Tensor k = lying(Linear(x, "k", projection, loc));
-  const Tensor v = lying(Linear(x, "v", projection, loc));
+  const auto projected = [&](absl::string_view projection, int64_t heads) {
+    LinearOptions columns = ColumnSplit(heads * head_width, options.init);
+    columns.bias = options.qkv_bias;
+    return lying(Linear(x, projection, columns, loc));
+  };
+  const Tensor q = Placed(projected("q", options.heads), "q_norm", options.heads, options, loc);
+  const Tensor k = Placed(projected("k", kv_heads), "k_norm", kv_heads, options, loc);
+  const Tensor v = projected("v", kv_heads);
   Tensor mixed;
   {
     const GraphBuilder::Segment core(b, "attention");
-    mixed = options.kept_scores.has_value() ? AttentionByScores(q, k, v, options, loc)
-                                            : Attention(q, k, v, options.heads, /*causal=*/true, loc);
+    mixed = options.kept_scores.has_value()
+                ? AttentionByScores(q, k, v, options, loc)
+                : Attention(q, k, v,
+                            AttentionHeads{
+                                .heads = options.heads, .kv_heads = kv_heads, .causal = true, .window = options.window},
+                            loc);
   }
   LinearOptions output = RowSplit(width, options.output_init);
+  output.bias = options.output_bias;
   if (options.says_how_it_lies) output.product = Sbp::Partial();
   return Linear(lying(mixed), "o", output, loc);
 }

@@ -1,7 +1,8 @@
 // Multi-head causal self-attention: out = o(attention(q(x), k(x), v(x))).
 //
 // q, k, v and o are linear layers of their own. On mesh axis "tp" the first three are split by columns, that is by
-// heads, and o by rows, so that one reduction at the end is all the communication.
+// heads, and o by rows, so that one reduction at the end is all the communication. q and k may be normalised by head
+// (Henry et al., "Query-Key Normalization", 2020) and turned by position, in this order.
 #pragma once
 
 #include <optional>
@@ -14,6 +15,13 @@ namespace oneflow::nn {
 
 struct AttentionOptions {
   int64_t heads = 1;
+  int64_t kv_heads = 0;    // which divide heads; 0: as many
+  int64_t head_width = 0;  // 0: the width of x, divided
+  int64_t window = 0;      // a token sees itself and so many less one before it; 0: all
+  bool qkv_bias = true;
+  bool output_bias = true;
+  std::optional<double> qk_norm;             // the epsilon of RMS norms of each head of q and k
+  std::optional<AttrMap> rotary;             // attributes of the op `rotary`, for q and k
   std::string init = "normal(0.02)";         // of q, k, v
   std::string output_init = "normal(0.02)";  // of o, which writes to the residual stream
   // q, k, v and what is mixed of them are asked to be split by heads on mesh axis "tp", with their gradients; else only
@@ -25,8 +33,9 @@ struct AttentionOptions {
   double dropout = 0;  // of the softmax of kept scores
 };
 
-// x is [batch, time, width]. Variables "name/{q,k,v,o}/{weight,bias}". The builder fails with InvalidArgument if x is
-// not of three dimensions or the heads do not divide its width.
+// x is [batch, time, width]. Variables "name/{q,k,v,o}/{weight,bias}", "name/{q_norm,k_norm}/weight". The builder fails
+// with InvalidArgument if x is not of three dimensions, or the heads do not divide its width and have none of their
+// own.
 Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
                            std::source_location loc = std::source_location::current());
 

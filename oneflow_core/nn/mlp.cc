@@ -13,7 +13,7 @@ Tensor Mlp(const Tensor& x, absl::string_view name, const MlpOptions& options, s
     return options.says_how_it_lies ? y.ToWithGradient({{"tp", Sbp::Split(last)}}, loc) : y;
   };
   const Tensor up = lying(Linear(x, "up", ColumnSplit(options.hidden, options.init), loc));
-  const Tensor hidden = lying(Gelu(up, loc));
+  const Tensor hidden = lying(options.gelu_tanh ? GeluTanh(up, loc) : Gelu(up, loc));
   if (!hidden.valid()) return Tensor();
   const int64_t width = x.shape()[last];
   LinearOptions down = RowSplit(width, options.output_init);

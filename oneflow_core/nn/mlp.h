@@ -13,6 +13,7 @@ struct MlpOptions {
   int64_t hidden = 0;
   std::string init = "normal(0.02)";         // of up
   std::string output_init = "normal(0.02)";  // of down, which writes to the residual stream
+  bool gelu_tanh = false;                    // gelu is approximated by tanh
   // What lies between the layers is asked to be split by columns on mesh axis "tp", with its gradient; else only the
   // weights are.
   bool says_how_it_lies = false;

@@ -81,7 +81,7 @@ std::vector<Case> Cases() {
   const GptConfig gpt{.vocabulary = 128, .layers = 4, .width = 16, .heads = 2, .context = 8, .dropout = 0.1};
   GptConfig tied = gpt;
   tied.tied_embedding = true;
-  return {{"gpt", GptProgram(gpt, {"text"}, {8, 8}, GptGeneration{"x", 0}, Ops())},
+  return {{"gpt", GptProgram(gpt, {"text"}, {8, 8}, Continuation{"x", 0}, Ops())},
           {"gpt, tied", GptProgram(tied, {"text"}, {8, 0}, std::nullopt, Ops())},
           {"convnet", ConvNetProgram({.channels = {4, 6}, .hidden = 8, .dropout = 0.1}, {}, {8, 8}, Ops())},
           {"mlp", MlpProgram({.widths = {16, 12}}, {}, {8, 8}, Ops())}};

@@ -290,7 +290,7 @@ TEST(MemoryLawTest, HoldsWithAnySlots) {
 
 TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
   const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 8};
-  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, GptGeneration{"x", 0}, Ops()));
+  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
   struct Layout {
     int pp, dp, tp, micro_batches, ranks_per_process;
   };
@@ -309,7 +309,7 @@ TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
 
 TEST(MemoryLawTest, SchedulesShareNoMoreThanWaitsAllow) {
   const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 8};
-  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, GptGeneration{"x", 0}, Ops()));
+  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}) {
     SCOPED_TRACE(schedule);
     CompileOptions options;

@@ -183,7 +183,7 @@ TEST(GraphTextTest, EveryModelGraphReadsBackTheSame) {
   tied.tied_embedding = true;
   for (const GptConfig& config : {small, tied}) {
     ASSERT_OK_AND_ASSIGN(programs.emplace_back(),
-                         GptProgram(config, {.path = "t"}, batches, GptGeneration{"\n\t", 0.8}, Ops()));
+                         GptProgram(config, {.path = "t"}, batches, Continuation{"\n\t", 0.8}, Ops()));
   }
   ASSERT_OK_AND_ASSIGN(programs.emplace_back(), ConvNetProgram({.dropout = 0.25}, images, batches, Ops()));
   ASSERT_OK_AND_ASSIGN(programs.emplace_back(), MlpProgram({}, images, batches, Ops()));

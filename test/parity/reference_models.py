@@ -211,6 +211,47 @@ def gpt(layers, heads, rate=0.0, seed=1):
     return logits
 
 
+def rms_norm(w, name, x, epsilon):
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + epsilon) * w[name + "/weight"]
+
+
+def turned(x, theta):
+    """Rotary positions of x [batch, heads, time, width]: pairs of columns are half a head apart."""
+    half = x.shape[-1] // 2
+    inverse = theta**(-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.arange(x.shape[-2], dtype=torch.float32)[:, None] * inverse.float()
+    cos, sin = angles.double().cos(), angles.double().sin()
+    return torch.cat((x[..., :half] * cos - x[..., half:] * sin, x[..., half:] * cos + x[..., :half] * sin), -1)
+
+
+def llama(layers, heads, kv_heads, theta=10000.0, epsilon=1e-5, window=0):
+    def logits(w, step, tokens, labels):
+        batch, time = tokens.shape
+        hidden = torch.ones(time, time, dtype=torch.bool).triu(1)
+        if window > 0:
+            hidden |= torch.ones(time, time, dtype=torch.bool).tril(-window)
+        x = w["wte/weight"][tokens]
+        for i in range(layers):
+            h = f"h{i}/"
+            y = rms_norm(w, h + "norm1", x, epsilon)
+            q, k, v = (linear(w, h + "attn/" + n, y).view(batch, time, count, -1).transpose(1, 2)
+                       for n, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)))
+            if h + "attn/q_norm/weight" in w:
+                q, k = rms_norm(w, h + "attn/q_norm", q, epsilon), rms_norm(w, h + "attn/k_norm", k, epsilon)
+            q, k = turned(q, theta), turned(k, theta)
+            k, v = (z.repeat_interleave(heads // kv_heads, 1) for z in (k, v))
+            scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(hidden, float("-inf"))
+            mixed = scores.softmax(-1) @ v
+            x = x + linear(w, h + "attn/o", mixed.transpose(1, 2).reshape(batch, time, -1))
+            y = rms_norm(w, h + "norm2", x, epsilon)
+            gated = F.silu(linear(w, h + "mlp/gate", y)) * linear(w, h + "mlp/up", y)
+            x = x + linear(w, h + "mlp/down", gated)
+        x = rms_norm(w, "norm_f", x, epsilon)
+        return linear(w, "head", x) if "head/weight" in w else x @ w["wte/weight"].t()
+
+    return logits
+
+
 def convnet(w, step, images, labels):
     x = images
     i = 0

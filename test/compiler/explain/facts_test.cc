@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 
 Program Gpt() {
   const GptConfig config{.vocabulary = 64, .layers = 2, .width = 32, .heads = 4, .context = 16, .dropout = 0.1};
-  return *GptProgram(config, {.path = "text"}, {.train = 8, .evaluate = 8}, GptGeneration{}, Ops());
+  return *GptProgram(config, {.path = "text"}, {.train = 8, .evaluate = 8}, Continuation{}, Ops());
 }
 
 const BoxingFacts* BoxingOf(const GraphFacts& facts, const std::string& tensor) {

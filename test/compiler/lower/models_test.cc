@@ -39,7 +39,7 @@ CompileOptions OptionsFor(const ModelLayout& x) {
 }
 
 absl::StatusOr<Program> Gpt(const GptConfig& config, const OpRegistry& ops) {
-  return GptProgram(config, {"text"}, {8, 8}, GptGeneration{"x", 0}, ops);
+  return GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, ops);
 }
 
 TEST(ModelsTest, GptCompilesOnEveryMesh) {

@@ -44,7 +44,7 @@ CompileOptions OptionsFor(const GptLayout& x) {
 absl::StatusOr<pb::PlanSet> Plan(const CompileOptions& options) {
   static const OpRegistry* const kOps = new OpRegistry(StandardOps());
   const GptConfig config{.vocabulary = 256, .layers = 4, .width = 128, .heads = 4, .context = 128};
-  OF_ASSIGN_OR_RETURN(const Program program, GptProgram(config, {"text"}, {32, 32}, GptGeneration{"x", 0}, *kOps));
+  OF_ASSIGN_OR_RETURN(const Program program, GptProgram(config, {"text"}, {32, 32}, Continuation{"x", 0}, *kOps));
   return Compile(program, options, *kOps);
 }
 

@@ -385,7 +385,7 @@ TEST(SelectSbpTest, LaterGraphsReadVariablesWhereTheyLie) {
   const CompileOptions options = Options({{"pp", 2}, {"dp", 2}, {"tp", 2}});
   const GptConfig config{.layers = 2, .width = 64, .heads = 4, .context = 32};
   ASSERT_OK_AND_ASSIGN(std::vector<Graph> program,
-                       GptProgram(config, {.path = "text"}, {.train = 8, .evaluate = 8}, GptGeneration{}, Ops()));
+                       GptProgram(config, {.path = "text"}, {.train = 8, .evaluate = 8}, Continuation{}, Ops()));
   VariableDists variables;
   for (Graph& graph : program) {
     const VariableDists before = variables;

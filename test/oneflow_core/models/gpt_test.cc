@@ -19,7 +19,7 @@ using testing::StatusIs;
 
 const GptConfig kSmall{.vocabulary = 16, .layers = 2, .width = 8, .heads = 2, .context = 6};
 
-absl::StatusOr<std::vector<Graph>> Program(const GptConfig& config, const GptGeneration& generation = {"\n", 0.5}) {
+absl::StatusOr<std::vector<Graph>> Program(const GptConfig& config, const Continuation& generation = {"\n", 0.5}) {
   return GptProgram(config, {.path = "text"}, {.train = 4, .evaluate = 3}, generation, Ops());
 }
 

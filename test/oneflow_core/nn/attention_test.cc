@@ -28,6 +28,30 @@ TEST_F(AttentionTest, SplitsProjectionsByHeadsAndTheOutputByRows) {
   EXPECT_TRUE(mix.attrs.Bool("causal"));
 }
 
+TEST_F(AttentionTest, GroupsNormsAndPositionsHaveTheirVariablesAndNodes) {
+  const Tensor out = CausalSelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn",
+                                         {.heads = 4,
+                                          .kv_heads = 2,
+                                          .head_width = 6,
+                                          .window = 3,
+                                          .qkv_bias = false,
+                                          .output_bias = false,
+                                          .qk_norm = 1e-6,
+                                          .rotary = AttrMap{{"theta", 500.0}}});
+  EXPECT_EQ(out.shape(), Shape({2, 5, 8}));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  EXPECT_THAT(
+      testing::Parameters(graph),
+      ElementsAre(Pair("attn/k/weight", "f32[8,12] normal(0.02) tp:S(1)"), Pair("attn/k_norm/weight", "f32[6] ones"),
+                  Pair("attn/o/weight", "f32[24,8] normal(0.02) tp:S(0)"),
+                  Pair("attn/q/weight", "f32[8,24] normal(0.02) tp:S(1)"), Pair("attn/q_norm/weight", "f32[6] ones"),
+                  Pair("attn/v/weight", "f32[8,12] normal(0.02) tp:S(1)")));
+  const Node& mix = graph.node(graph.FindNode("attn/attention"));
+  EXPECT_EQ(mix.attrs.Int("kv_heads"), 2);
+  EXPECT_EQ(mix.attrs.Int("window"), 3);
+  EXPECT_EQ(graph.node(graph.FindNode("attn/rotary")).attrs.Double("theta"), 500);
+}
+
 TEST_F(AttentionTest, RefusesAnInputWithoutTime) {
   EXPECT_FALSE(CausalSelfAttention(Input({DType::kFloat32, {5, 8}}), "attn", {.heads = 2}).valid());
   EXPECT_THAT(builder_.status(),
@@ -37,7 +61,9 @@ TEST_F(AttentionTest, RefusesAnInputWithoutTime) {
 
 TEST_F(AttentionTest, RefusesHeadsThatDoNotDivideTheWidth) {
   CausalSelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn", {.heads = 3});
-  EXPECT_THAT(builder_.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("node 'attn/attention'")));
+  EXPECT_THAT(builder_.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("attention 'attn': 3 heads do not divide the width of f32[2,5,8]")));
 }
 
 }  // namespace
