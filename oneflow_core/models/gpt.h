@@ -4,11 +4,11 @@
 //
 //   block:  x += dropout(attention(layer norm(x)));  x += dropout(mlp(layer norm(x)))
 //
-// LayerNorm comes before each part (GPT-2), GELU is exact unless asked otherwise, positions are learned, the head has no
-// bias. Weights start as normal with standard deviation 0.02; the projections that write to the residual stream with
+// LayerNorm comes before each part (GPT-2), GELU is exact unless asked otherwise, positions are learned, the head has
+// no bias. Weights start as normal with standard deviation 0.02; the projections that write to the residual stream with
 // 0.02 / sqrt(2 * layers), so that the stream's variance does not grow with depth; biases as zeros. The layout on mesh
-// axes "dp" and "tp" is said by hints on the data (models/data.h) and on the layers (nn/); how the head's matrix lies is
-// left to the compiler.
+// axes "dp" and "tp" is said by hints on the data (models/data.h) and on the layers (nn/); how the head's matrix lies
+// is left to the compiler.
 //
 // Variables: "wte/weight", "wpe/weight", "h0/ln1/weight", "h0/attn/q/weight", "h0/ln2/...", "h0/mlp/up/...",
 // "ln_f/...", "head/weight".

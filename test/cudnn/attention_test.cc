@@ -28,7 +28,8 @@ namespace oneflow::cuda {
 
 void PrintTo(const AttentionProblem& x, std::ostream* out) {
   *out << (x.backward ? "gradient" : "forward") << " [" << x.batch << "," << x.tokens << "," << x.heads << " heads of "
-       << x.head_size << "] " << Name(x.dtype) << (x.causal ? " causal" : "");
+       << x.head_size << ", " << x.keys << " keys in " << x.kv_heads << "] " << Name(x.dtype)
+       << (x.causal ? " causal" : "") << " window " << x.window;
 }
 
 namespace {
@@ -55,18 +56,26 @@ class CudnnAttentionTest : public ::testing::Test {
 // Those of GPT-2, of a model of 7 billion parameters, of BERT, of the quickstart's on two ranks of tp, of a long text,
 // and odd ones.
 TEST_F(CudnnAttentionTest, HopperHasAKernelForTheAttentionOfModels) {
-  const std::vector<AttentionProblem> problems = {{.batch = 4, .tokens = 1024, .heads = 12, .head_size = 64},
-                                                  {.batch = 1, .tokens = 4096, .heads = 32, .head_size = 128},
-                                                  {.batch = 8, .tokens = 128, .heads = 12, .head_size = 64},
-                                                  {.batch = 16, .tokens = 128, .heads = 2, .head_size = 32},
-                                                  {.batch = 1, .tokens = 16384, .heads = 4, .head_size = 128},
-                                                  {.batch = 3, .tokens = 77, .heads = 5, .head_size = 40},
-                                                  {.batch = 2, .tokens = 1000, .heads = 3, .head_size = 96}};
+  const std::vector<AttentionProblem> problems = {
+      {.batch = 4, .tokens = 1024, .heads = 12, .head_size = 64},
+      {.batch = 1, .tokens = 4096, .heads = 32, .head_size = 128},
+      {.batch = 8, .tokens = 128, .heads = 12, .head_size = 64},
+      {.batch = 16, .tokens = 128, .heads = 2, .head_size = 32},
+      {.batch = 1, .tokens = 16384, .heads = 4, .head_size = 128},
+      {.batch = 3, .tokens = 77, .heads = 5, .head_size = 40},
+      {.batch = 2, .tokens = 1000, .heads = 3, .head_size = 96},
+      {.batch = 2, .tokens = 4096, .heads = 32, .kv_heads = 8, .head_size = 128},
+      {.batch = 2, .tokens = 1024, .heads = 6, .kv_heads = 1, .head_size = 64},
+      {.batch = 1, .tokens = 4096, .heads = 8, .kv_heads = 2, .head_size = 128, .window = 1024},
+      {.batch = 2, .tokens = 128, .keys = 512, .heads = 8, .head_size = 64}};
   for (AttentionProblem problem : problems) {
     for (const bool backward : {false, true}) {
       for (const bool causal : {false, true}) {
+        if (causal ? problem.keys > 0 && problem.keys != problem.tokens : problem.window > 0) continue;
         problem.backward = backward;
         problem.causal = causal;
+        if (problem.keys == 0) problem.keys = problem.tokens;
+        if (problem.kv_heads == 0) problem.kv_heads = problem.heads;
         problem.dtype = causal ? DType::kBFloat16 : DType::kFloat16;
         problem.scale = 0.125f;
         SCOPED_TRACE(::testing::PrintToString(problem));
@@ -82,7 +91,8 @@ TEST_F(CudnnAttentionTest, HopperHasAKernelForTheAttentionOfModels) {
 
 TEST_F(CudnnAttentionTest, SaysWhyItHasNone) {
   std::string why;
-  const AttentionProblem odd = {.batch = 2, .tokens = 64, .heads = 2, .head_size = 36, .scale = 1};
+  const AttentionProblem odd = {
+      .batch = 2, .tokens = 64, .keys = 64, .heads = 2, .kv_heads = 2, .head_size = 36, .scale = 1};
   EXPECT_EQ(MakeCudnnAttentionFor(kHopper, odd, &why), nullptr);
   EXPECT_NE(why, "");
   why = "";
@@ -95,20 +105,30 @@ TEST(AttentionCallTest, CallsDivideWhatIsAsked) {
   for (const int64_t batch : {0, 1, 3, 12}) {
     for (const int64_t heads : {0, 1, 5, 32}) {
       for (const int64_t tokens : {1, 1000, 4096, 30000}) {
-        const AttentionProblem problem = {
-            .backward = true, .batch = batch, .tokens = tokens, .heads = heads, .head_size = 64};
-        SCOPED_TRACE(::testing::PrintToString(problem));
-        const AttentionCall call = CallOf(problem);
-        if (batch == 0 || heads == 0) continue;
-        EXPECT_EQ(batch % call.samples, 0);
-        EXPECT_EQ(heads % call.heads, 0);
-        EXPECT_TRUE(call.heads == heads || call.samples == 1);
-        EXPECT_TRUE(ExpectedScratch(problem, call) <= kMostScratch || call.samples * call.heads == 1);
+        for (const int64_t group : {1, 8}) {
+          if (heads % group != 0) continue;
+          const AttentionProblem problem = {.backward = true,
+                                            .batch = batch,
+                                            .tokens = tokens,
+                                            .keys = tokens,
+                                            .heads = heads,
+                                            .kv_heads = heads / group,
+                                            .head_size = 64};
+          SCOPED_TRACE(::testing::PrintToString(problem));
+          const AttentionCall call = CallOf(problem);
+          if (batch == 0 || heads == 0) continue;
+          EXPECT_EQ(batch % call.samples, 0);
+          EXPECT_EQ(heads % call.heads, 0);
+          EXPECT_EQ(call.heads % group, 0) << "heads that share keys are computed together";
+          EXPECT_TRUE(call.heads == heads || call.samples == 1);
+          EXPECT_TRUE(ExpectedScratch(problem, call) <= kMostScratch || (call.samples == 1 && call.heads == group));
+        }
       }
     }
   }
-  EXPECT_EQ(CallOf({.backward = true, .batch = 4, .tokens = 1024, .heads = 12}).samples, 4);
-  EXPECT_EQ(CallOf({.backward = true, .batch = 1, .tokens = 4096, .heads = 32}).heads, 4);
+  EXPECT_EQ(CallOf({.backward = true, .batch = 4, .tokens = 1024, .keys = 1024, .heads = 12, .kv_heads = 12}).samples,
+            4);
+  EXPECT_EQ(CallOf({.backward = true, .batch = 1, .tokens = 4096, .keys = 4096, .heads = 32, .kv_heads = 32}).heads, 4);
 }
 
 }  // namespace

@@ -1,15 +1,19 @@
 // `oneflow config` and `oneflow models`: what a job config may say.
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/models/model.h"
+#include "oneflow_core/ops/ops.h"
 #include "proto/job.pb.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/report.h"
 #include "tools/job/field_help.h"
+#include "tools/job/job.h"
+#include "tools/study/planner/model_size.h"
 
 namespace oneflow {
 namespace {
@@ -47,6 +51,30 @@ RunFunction DeclareModels(CLI::App& app, ParsedArguments& arguments) {
   return [&name] { return Report(PrintModels(name)); };
 }
 
+struct ShowArguments {
+  std::string name;
+  std::vector<std::string> sets;
+};
+
+absl::Status ShowModel(const ShowArguments& arguments) {
+  const OpRegistry ops = StandardOps();
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, ConfigOfModel(arguments.name, arguments.sets));
+  // Sizes of images follow from files.
+  const bool reads_files = config.config.data().has_images() || config.config.data().has_csv();
+  OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), reads_files ? JobKind::kTrain : JobKind::kSealed, ops));
+  OF_ASSIGN_OR_RETURN(const ModelSize size, SizeOfModel(job, ops));
+  std::cout << ModelSizeText(arguments.name, size);
+  return absl::OkStatus();
+}
+
+RunFunction DeclareShow(CLI::App& app, ParsedArguments& arguments) {
+  ShowArguments& show = arguments.New<ShowArguments>();
+  app.add_option("name", show.name, "of the model")->required();
+  app.add_option("--set", show.sets, "a field of the model (layers=4) or of the job (train.batch_size=8)")
+      ->allow_extra_args(false);
+  return [&show] { return Report(ShowModel(show)); };
+}
+
 RunFunction DeclareFields(CLI::App& app, ParsedArguments& arguments) {
   std::string& prefix = arguments.New<std::string>();
   app.add_option("prefix", prefix, "only this field and those in it: \"train\", \"model.gpt.layers\"");
@@ -61,7 +89,10 @@ std::vector<Command> ConfigCommands() {
        "say what a job config may hold",
        nullptr,
        {{"fields", "list fields with their types, the values that are allowed, defaults and meanings", DeclareFields}}},
-      {"models", "list the models that a job config can name, with their fields", DeclareModels}};
+      {"models",
+       "list the models that a job config can name, with their fields",
+       DeclareModels,
+       {{"show", "print a model's parameters, FLOPs and memory", DeclareShow}}}};
 }
 
 }  // namespace oneflow

@@ -10,6 +10,7 @@
 #include "compiler/lower/plan_reader.h"
 #include "glog/logging.h"
 #include "oneflow_core/status.h"
+#include "oneflow_core/zones.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -161,6 +162,23 @@ absl::Status ValidatePhase(const pb::Phase& phase, const pb::PlanSet& plan) {
   return absl::InvalidArgumentError("it says neither what to run nor what to save");
 }
 
+// What a plan says its ranks take is added up, to be held against what daemons have.
+absl::Status ValidateMemory(const pb::PlanSet& plan) {
+  for (int i = 0; i < plan.classes_size(); ++i) {
+    const pb::RankClass& alike = plan.classes(i);
+    for (int zone = 0; zone < alike.zones_size(); ++zone) {
+      if (alike.zones(zone).bytes() >= 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("class ", i, ": a ", ZoneName(zone), " zone of ", alike.zones(zone).bytes(), " bytes"));
+    }
+    if (alike.host_bytes() < 0 || alike.library_bytes() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("class ", i, ": ", alike.host_bytes(), " bytes of its host and ",
+                                                     alike.library_bytes(), " of libraries"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Of one layout.
 absl::Status ValidateLayout(const pb::JobSpec& spec) {
   OF_RETURN_IF_ERROR(ValidateShape(spec));
@@ -180,6 +198,7 @@ absl::Status ValidateLayout(const pb::JobSpec& spec) {
   OF_RETURN_IF_ERROR(ValidateRanks(spec, plan));
   OF_RETURN_IF_ERROR_AT(PlanReader::Open(plan).status(), "the plan");
   OF_RETURN_IF_ERROR_AT(CheckPlanIndices(plan), "the plan");
+  OF_RETURN_IF_ERROR_AT(ValidateMemory(plan), "the plan");
   for (const auto& [what, path] :
        {std::pair("weights", &spec.weights()), std::pair("tensorboard", &spec.tensorboard())}) {
     if (path->empty() || absl::StartsWith(*path, "/")) continue;
@@ -200,7 +219,7 @@ absl::Status ValidateLayout(const pb::JobSpec& spec) {
 
 int64_t NumDevices(const pb::JobSpec& spec) { return int64_t{spec.processes()} * spec.devices_per_process(); }
 
-// A plan from outside may say any numbers of bytes that are not negative.
+// Numbers of bytes from outside are not negative (ValidateMemory), but may be any others.
 int64_t Sum(int64_t a, int64_t b) { return a > kUnknownBytes - b ? kUnknownBytes : a + b; }
 
 // What a process's ranks take of its machine's memory, and a rank of its device's: the most of any.

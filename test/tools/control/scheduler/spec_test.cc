@@ -65,6 +65,12 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
       {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_classes(0)->add_ranks(4); }); },
        "the plan: class 0: rank 4 is not one of 4"},
       {[](pb::JobSpec& s) {
+         ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_classes(0)->add_zones()->set_bytes(-7); });
+       },
+       "zone of -7 bytes"},
+      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_classes(0)->set_host_bytes(-1); }); },
+       "the plan: class 0: -1 bytes of its host and 0 of libraries"},
+      {[](pb::JobSpec& s) {
          ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_plans(0)->add_actors()->set_grid(3); });
        },
        "the plan: plan 'train': actor '': grid 3 is not one of 1"},
