@@ -10,24 +10,11 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "actor/checkpoint/disk.h"
-#include "nlohmann/json.hpp"
 
 namespace oneflow {
 namespace {
-
-using Json = nlohmann::json;
-
-// The format's own limit, so that a damaged length cannot make us parse gigabytes.
-constexpr uint64_t kMaxHeader = 100'000'000;
-
-constexpr std::pair<DType, const char*> kNames[] = {
-    {DType::kFloat32, "F32"}, {DType::kBFloat16, "BF16"}, {DType::kFloat16, "F16"}, {DType::kInt32, "I32"},
-    {DType::kInt64, "I64"},   {DType::kUInt8, "U8"},      {DType::kBool, "BOOL"}};
-
-const char* FormatName(DType dtype) {
-  return std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& n) { return n.first == dtype; })->second;
-}
 
 std::string Where(const std::string& path) { return absl::StrCat("weight file '", path, "'"); }
 
@@ -65,101 +52,30 @@ const char* KnownMistake(absl::string_view begin) {
   return nullptr;
 }
 
-std::string Quote(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-// One entry of the header, and [begin, end) of its data.
-struct Parsed {
-  std::string name;
-  TensorType type;
-  uint64_t begin = 0;
-  uint64_t end = 0;
+// What is wrong with the file, if anything is: its contents otherwise.
+struct Header {
+  SafetensorsContents contents;
+  uint64_t data_begin = 0;
 };
 
-absl::StatusOr<Parsed> ParseEntry(const std::string& name, const Json& json) {
-  Parsed parsed;
-  parsed.name = name;
-  const auto error = [&](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "': ", what));
-  };
-  if (!json.is_object()) return error("its header entry is not an object");
-  const auto dtype = json.find("dtype"), shape = json.find("shape"), offsets = json.find("data_offsets");
-  if (dtype == json.end() || !dtype->is_string()) return error("no string 'dtype'");
-  if (shape == json.end() || !shape->is_array()) return error("no list 'shape'");
-  if (offsets == json.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
-      !(*offsets)[1].is_number_unsigned()) {
-    return error("'data_offsets' is not a pair of numbers");
+absl::StatusOr<Header> ReadHeader(int fd, uint64_t size) {
+  const auto error = [](const auto&... what) { return absl::InvalidArgumentError(absl::StrCat(what...)); };
+  uint64_t length = 0;
+  if (size < 8 || ReadFully(fd, &length, 8, 0) != 8) return error("has ", size, " bytes, a header takes at least 8");
+  if (length > kMaxSafetensorsHeader || length > size - 8) {
+    return error("its header claims ", length, " bytes, but the file has ", size - 8, " after the length");
   }
-  const std::string dtype_name = dtype->get<std::string>();
-  const auto known =
-      std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& n) { return dtype_name == n.second; });
-  if (known == std::end(kNames)) return error(absl::StrCat("dtype '", dtype_name, "' is not supported"));
-  parsed.type.dtype = known->first;
-  std::vector<int64_t> dims;
-  int64_t count = 1;
-  for (const Json& size : *shape) {
-    if (!size.is_number_unsigned()) return error("'shape' holds something that is no size");
-    const uint64_t n = size.get<uint64_t>();
-    if (n != 0 && static_cast<uint64_t>(count) > (uint64_t{1} << 58) / n) return error("its shape overflows");
-    count *= static_cast<int64_t>(n);
-    dims.push_back(static_cast<int64_t>(n));
+  std::string json(length, '\0');
+  if (ReadFully(fd, json.data(), static_cast<int64_t>(length), 8) != static_cast<int64_t>(length)) {
+    return error("its header of ", length, " bytes cannot be read");
   }
-  parsed.type.shape = Shape(std::move(dims));
-  parsed.begin = (*offsets)[0].get<uint64_t>();
-  parsed.end = (*offsets)[1].get<uint64_t>();
-  const uint64_t wanted = static_cast<uint64_t>(parsed.type.num_bytes());
-  if (parsed.end < parsed.begin || parsed.end - parsed.begin != wanted) {
-    return error(absl::StrCat(parsed.type.ToString(), " takes ", wanted, " bytes, but data_offsets are [", parsed.begin,
-                              ", ", parsed.end, "]"));
-  }
-  return parsed;
-}
-
-absl::StatusOr<std::vector<Parsed>> ParseHeader(const char* text, uint64_t length, uint64_t data_bytes) {
-  const Json json = Json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) return absl::InvalidArgumentError("its header is not a JSON object");
-  std::vector<Parsed> entries;
-  for (const auto& [name, value] : json.items()) {
-    if (name == "__metadata__") continue;
-    OF_ASSIGN_OR_RETURN(Parsed entry, ParseEntry(name, value));
-    entries.push_back(std::move(entry));
-  }
-  std::sort(entries.begin(), entries.end(), [](const Parsed& a, const Parsed& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);  // empty ones come before their neighbour
-  });
-  uint64_t position = 0;
-  for (const Parsed& entry : entries) {
-    if (entry.begin != position) {
-      return absl::InvalidArgumentError(absl::StrCat("tensor '", entry.name, "': its data begins at ", entry.begin,
-                                                     ", but that of the tensors before it ends at ", position));
-    }
-    position = entry.end;
-  }
-  if (position != data_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its tensors take ", position, " bytes, but ", data_bytes, " follow the header"));
-  }
-  return entries;
+  Header header;
+  header.data_begin = 8 + length;
+  OF_ASSIGN_OR_RETURN(header.contents, ParseSafetensorsHeader(json, size - header.data_begin));
+  return header;
 }
 
 }  // namespace
-
-std::string SafetensorsHeader(const std::vector<SafetensorsWriter::Tensor>& tensors) {
-  std::string json = "{";
-  uint64_t offset = 0;
-  for (const SafetensorsWriter::Tensor& tensor : tensors) {
-    const uint64_t end = offset + static_cast<uint64_t>(tensor.type.num_bytes());
-    absl::StrAppend(&json, json.size() > 1 ? "," : "", Quote(tensor.name), ":{\"dtype\":\"",
-                    FormatName(tensor.type.dtype), "\",\"shape\":", tensor.type.shape.ToString(), ",\"data_offsets\":[",
-                    offset, ",", end, "]}");
-    offset = end;
-  }
-  json += "}";
-  json.resize((json.size() + 7) / 8 * 8, ' ');  // data begins at a multiple of eight
-  std::string header(8, '\0');
-  const uint64_t length = json.size();
-  std::memcpy(header.data(), &length, 8);  // little-endian, as this project's machines are
-  return header + json;
-}
 
 absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
   const auto error = [&](const auto&... what) {
@@ -177,24 +93,19 @@ absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& pat
   if (fstat(fd, &info) != 0) return error("cannot look at it: ", std::strerror(errno));
   if (S_ISDIR(info.st_mode)) return error("is a folder; name one safetensors file");
   if (!S_ISREG(info.st_mode)) return error("not a regular file");
-  const uint64_t size = static_cast<uint64_t>(info.st_size);
   char begin[24];
   const int64_t begins = ReadFully(fd, begin, sizeof(begin), 0);
   if (begins < 0) return error("cannot read: ", std::strerror(errno));
-  if (const char* mistake = KnownMistake({begin, static_cast<size_t>(begins)})) return error(mistake);
-  if (size < 8 || begins < 8) return error("has ", size, " bytes, a header takes at least 8");
-  uint64_t length = 0;
-  std::memcpy(&length, begin, 8);
-  if (length > kMaxHeader || length > size - 8) {
-    return error("its header claims ", length, " bytes, but the file has ", size - 8, " after the length");
+  absl::StatusOr<Header> header = ReadHeader(fd, static_cast<uint64_t>(info.st_size));
+  if (!header.ok()) {
+    // Only now: the length of a good header may be the bytes with which another kind of file begins.
+    const char* const mistake = KnownMistake({begin, static_cast<size_t>(begins)});
+    return mistake != nullptr ? error(mistake) : Annotate(header.status(), Where(path));
   }
-  std::string header(length, '\0');
-  if (ReadFully(fd, header.data(), static_cast<int64_t>(length), 8) != static_cast<int64_t>(length)) {
-    return error("its header of ", length, " bytes cannot be read");
+  for (const auto& [name, tensor] : header->contents.tensors) {
+    reader.tensors_[name] = {tensor.type, header->data_begin + tensor.begin};
   }
-  OF_ASSIGN_OR_RETURN_AT(const std::vector<Parsed> entries, ParseHeader(header.data(), length, size - 8 - length),
-                         Where(path));
-  for (const Parsed& entry : entries) reader.tensors_[entry.name] = {entry.type, 8 + length + entry.begin};
+  reader.metadata_ = std::move(header->contents.metadata);
   return reader;
 }
 
@@ -208,18 +119,20 @@ absl::Status SafetensorsReader::Read(const Entry& entry, int64_t first, int64_t 
                                           ": it was cut short while it was read"));
 }
 
-absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path, std::vector<Tensor> tensors) {
-  return OpenFile(path, std::move(tensors), /*create=*/true);
+absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path, std::vector<Tensor> tensors,
+                                                            const std::map<std::string, std::string>& metadata) {
+  return OpenFile(path, std::move(tensors), metadata, /*create=*/true);
 }
 
 absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Attach(const std::string& path, std::vector<Tensor> tensors) {
-  return OpenFile(path, std::move(tensors), /*create=*/false);
+  return OpenFile(path, std::move(tensors), {}, /*create=*/false);
 }
 
 absl::StatusOr<SafetensorsWriter> SafetensorsWriter::OpenFile(const std::string& path, std::vector<Tensor> tensors,
+                                                              const std::map<std::string, std::string>& metadata,
                                                               bool create) {
   std::sort(tensors.begin(), tensors.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
-  const std::string header = SafetensorsHeader(tensors);
+  const std::string header = SafetensorsHeader(tensors, metadata);
   SafetensorsWriter writer;
   uint64_t size = header.size();
   for (const Tensor& tensor : tensors) {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/shape.h"
+#include "actor/checkpoint/safetensors_header.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
@@ -22,17 +22,17 @@ namespace oneflow {
 class SafetensorsReader {
  public:
   struct Entry {
-    TensorType type;
+    StoredType type;
     uint64_t offset = 0;  // of its bytes in the file; dense, row-major
   };
 
   // NotFound if there is no such file; InvalidArgument naming the file, the tensor and both values if it is malformed:
-  // a header that does not fit, is no JSON or lacks a key, an unknown dtype, offsets that do not match the shape,
-  // overlap, leave gaps or reach past the end. The error recognises a folder, a pickle, an index of shards and a
-  // pointer of Git LFS.
+  // a header that does not fit, or one that ParseSafetensorsHeader() (safetensors_header.h) refuses. The error
+  // recognises a folder, a pickle, an index of shards and a pointer of Git LFS.
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path);
 
   const std::map<std::string, Entry>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
   // Copies bytes [first, first + num_bytes) of the tensor. DataLoss if the file has become shorter, Unavailable if the
   // disk refuses. REQUIRES: `entry` is of this reader and the bytes lie in the tensor.
   absl::Status Read(const Entry& entry, int64_t first, int64_t num_bytes, void* to) const;
@@ -41,19 +41,18 @@ class SafetensorsReader {
   std::string path_;
   std::shared_ptr<const int> fd_;  // closes it
   std::map<std::string, Entry> tensors_;
+  std::map<std::string, std::string> metadata_;
 };
 
 class SafetensorsWriter {
  public:
-  struct Tensor {
-    std::string name;
-    TensorType type;
-  };
+  using Tensor = SafetensorsItem;
 
   // Creates (or truncates) the file with its header and zeroed data, whose room is reserved. Tensors are laid out in
   // the order of their names. ResourceExhausted if the disk has no room, InvalidArgument if the file cannot be made.
-  static absl::StatusOr<SafetensorsWriter> Create(const std::string& path, std::vector<Tensor> tensors);
-  // Opens a file that another process Create()d with the same tensors. FailedPrecondition if it is another file.
+  static absl::StatusOr<SafetensorsWriter> Create(const std::string& path, std::vector<Tensor> tensors,
+                                                  const std::map<std::string, std::string>& metadata = {});
+  // Opens a file that another process Create()d with the same tensors and no metadata. FailedPrecondition if it is another file.
   static absl::StatusOr<SafetensorsWriter> Attach(const std::string& path, std::vector<Tensor> tensors);
 
   // Writes bytes [first, first + num_bytes) of the tensor. Errors: DiskError(). REQUIRES: the tensor was listed and the
@@ -63,14 +62,12 @@ class SafetensorsWriter {
   absl::Status Close();
 
  private:
-  static absl::StatusOr<SafetensorsWriter> OpenFile(const std::string& path, std::vector<Tensor> tensors, bool create);
+  static absl::StatusOr<SafetensorsWriter> OpenFile(const std::string& path, std::vector<Tensor> tensors,
+                                                    const std::map<std::string, std::string>& metadata, bool create);
 
   std::string path_;
   std::shared_ptr<const int> fd_;  // closes it
   std::map<std::string, uint64_t> offsets_;
 };
-
-// The header of a file with these tensors, one right behind the other in this order.
-std::string SafetensorsHeader(const std::vector<SafetensorsWriter::Tensor>& tensors);
 
 }  // namespace oneflow

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,9 @@ inline absl::StatusOr<WeightFile> ReadWeightFile(const std::string& path) {
   WeightFile file;
   for (const auto& [name, entry] : reader.tensors()) {
     WeightFile::Entry& read = file.tensors[name];
-    read.type = entry.type;
+    const std::optional<TensorType> type = entry.type.ours();
+    if (!type.has_value()) return absl::InvalidArgumentError(name + " is " + entry.type.ToString());
+    read.type = *type;
     read.bytes.resize(static_cast<size_t>(entry.type.num_bytes()));
     OF_RETURN_IF_ERROR(reader.Read(entry, 0, entry.type.num_bytes(), read.bytes.data()));
   }

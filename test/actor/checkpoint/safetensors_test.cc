@@ -114,6 +114,37 @@ TEST(SafetensorsTest, MalformedFilesGetOneClearError) {
                                "b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
                 12),
        "begins at 4"},
+      {"a header beyond the format's limit", FileWith(std::string(100'000'001, ' '), 0), "claims 100000001 bytes"},
+      {"no UTF-8", FileWith("{\"\xff\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0),
+       "not a JSON object"},
+      {"the mark of UTF-8 before the JSON", FileWith("\xef\xbb\xbf{}", 0), "not a JSON object"},
+      {"a zero and more behind the JSON", FileWith(std::string("{}\0{", 4), 0), "not a JSON object"},
+      {"something behind the JSON", FileWith("{} {}", 0), "not a JSON object"},
+      {"a comment", FileWith("{/* */}", 0), "not a JSON object"},
+      {"dtype in lower case", FileWith(R"({"w":{"dtype":"f32","shape":[2],"data_offsets":[0,8]}})", 8), "dtype 'f32'"},
+      {"fractional size", FileWith(R"({"w":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", 8), "no size"},
+      {"fractional offset", FileWith(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0.0,8]}})", 8), "data_offsets"},
+      {"a size that no int64 holds",
+       FileWith(R"({"w":{"dtype":"F32","shape":[0,9223372036854775808],"data_offsets":[0,0]}})", 0), "overflows"},
+      {"sizes that overflow before a zero",
+       FileWith(R"({"w":{"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}})", 0), "overflows"},
+      {"the first tensor is not at 0", FileWith(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),
+       "begins at 4, but that of the tensors before it ends at 0"},
+      {"an empty tensor within another",
+       FileWith(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+                                                      "e":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}})",
+                8),
+       "begins at 4"},
+      {"a name that comes twice leaves a hole",
+       FileWith(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+                    "w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                8),
+       "begins at 4"},
+      {"metadata that are a number", FileWith(R"({"__metadata__":3})", 0), "'__metadata__' is not an object"},
+      {"metadata of a number", FileWith(R"({"__metadata__":{"format":3}})", 0),
+       "'__metadata__': 'format' is not a text"},
+      {"elements that do not end on a byte", FileWith(R"({"w":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1),
+       "3 elements of 4 bits do not end"},
       {"gap",
        FileWith(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
                            "b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
@@ -127,6 +158,97 @@ TEST(SafetensorsTest, MalformedFilesGetOneClearError) {
                 StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(c.message), HasSubstr("weight file"))));
   }
   EXPECT_THAT(SafetensorsReader::Open(dir.File("absent")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent")));
+}
+
+TEST(SafetensorsTest, WhatTheFormatAllowsIsRead) {
+  const struct {
+    const char* name;
+    std::string contents;
+    size_t tensors;
+  } kCases[] = {
+      {"no tensors", FileWith("{}", 0), 0},
+      {"a header without padding", FileWith(R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2), 1},
+      {"blanks and lines around it", FileWith(" \n{}\n \t", 0), 0},
+      {"any order, and keys that nobody knows",
+       FileWith(R"({"b":{"data_offsets":[4,6],"x":{"y":[1]},"shape":[1],"dtype":"I16"},
+                    "a":{"shape":[2],"dtype":"U16","data_offsets":[0,4]}})",
+                6),
+       2},
+      {"an unknown key that nests without end",
+       FileWith(absl::StrCat(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"x":)", std::string(100'000, '['),
+                             std::string(100'000, ']'), "}}"),
+                0),
+       1},
+      {"metadata that are null", FileWith(R"({"__metadata__":null})", 0), 0},
+      {"a scalar", FileWith(R"({"w":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})", 8), 1},
+      {"an empty name", FileWith(R"({"":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})", 1), 1},
+      {"empty tensors at the end and between others",
+       FileWith(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+                    "b":{"dtype":"C64","shape":[0,7],"data_offsets":[4,4]},
+                    "c":{"dtype":"U32","shape":[1],"data_offsets":[4,8]},
+                    "d":{"dtype":"U64","shape":[0],"data_offsets":[8,8]}})",
+                8),
+       4},
+      {"a name that comes twice in the same place",
+       FileWith(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+                    "w":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})",
+                4),
+       1},
+      {"elements of less than a byte",
+       FileWith(R"({"a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]},
+                    "b":{"dtype":"F6_E3M2","shape":[4],"data_offsets":[3,6]},
+                    "c":{"dtype":"F6_E2M3","shape":[0],"data_offsets":[6,6]}})",
+                6),
+       3},
+      {"elements of eight bits",
+       FileWith(R"({"a":{"dtype":"F8_E5M2FNUZ","shape":[1],"data_offsets":[0,1]},
+                    "b":{"dtype":"F8_E4M3FNUZ","shape":[1],"data_offsets":[1,2]},
+                    "c":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[2,3]},
+                    "d":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[3,4]},
+                    "e":{"dtype":"F8_E5M2","shape":[1],"data_offsets":[4,5]}})",
+                5),
+       5},
+  };
+  const TempDir dir;
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(dir.Write("good", c.contents));
+    ASSERT_OK(reader);
+    EXPECT_EQ(reader->tensors().size(), c.tensors);
+  }
+}
+
+// The bytes of the file that Python's package writes of these tensors.
+TEST(SafetensorsTest, AFileIsTheOneThatPythonWrites) {
+  const TempDir dir;
+  const std::string path = dir.File("w");
+  ASSERT_OK_AND_ASSIGN(
+      SafetensorsWriter writer,
+      SafetensorsWriter::Create(path, {{"a", {DType::kFloat32, {2, 1}}}, {"b", {DType::kBFloat16, {2}}}},
+                                {{"format", "pt"}}));
+  const float a[] = {1, 2};
+  const uint16_t b[] = {0x3fc0, 0xc000};
+  ASSERT_OK(writer.Write("a", 0, a, sizeof(a)));
+  ASSERT_OK(writer.Write("b", 0, b, sizeof(b)));
+  ASSERT_OK(writer.Close());
+  std::ostringstream file;
+  file << std::ifstream(path, std::ios::binary).rdbuf();
+  const std::string bytes = file.str();
+  ASSERT_EQ(bytes.size(), 164u);
+  EXPECT_EQ(bytes.substr(0, 8), std::string("\x90\0\0\0\0\0\0\0", 8));
+  EXPECT_EQ(bytes.substr(152), std::string("\0\0\x80\x3f\0\0\0\x40\xc0\x3f\0\xc0", 12));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  EXPECT_EQ(reader.metadata().at("format"), "pt");
+}
+
+// 640 bytes of header: its length is the bytes with which a pickle begins. 123: '{'.
+TEST(SafetensorsTest, NoLengthOfAHeaderIsTakenForAnotherKindOfFile) {
+  const TempDir dir;
+  for (const size_t length : {640u, 123u, 65536u + 640u}) {
+    std::string json = R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+    json.resize(length, ' ');
+    EXPECT_OK(SafetensorsReader::Open(dir.Write("w", FileWith(json, 2)))) << length;
+  }
 }
 
 // Tensors without elements begin where their neighbours do, before and behind them.

@@ -1,8 +1,6 @@
 #include "tools/study/checkpoint/checkpoint_tools.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <random>
 #include <utility>
@@ -16,8 +14,8 @@
 #include "actor/checkpoint/checkpoint_writer.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
-#include "actor/element.h"
 #include "actor/output_file.h"
+#include "tools/study/checkpoint/tensor_difference.h"
 
 namespace oneflow {
 namespace {
@@ -92,21 +90,6 @@ absl::StatusOr<std::string> VerifyOne(const std::string& folder) {
                       Megabytes(BytesOf(reader.manifest())));
 }
 
-// How two tensors of one type differ; empty if they do not.
-std::string DifferenceText(const pb::CheckpointTensor& tensor, const std::vector<char>& a, const std::vector<char>& b) {
-  if (a == b) return "";
-  const DType dtype = static_cast<DType>(tensor.dtype());
-  int64_t differing = 0;
-  double largest = 0;
-  for (int64_t i = 0; i < TypeOf(tensor).shape.count(); ++i) {
-    const double x = LoadElement(dtype, a.data(), i), y = LoadElement(dtype, b.data(), i);
-    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-    ++differing;
-    largest = std::max(largest, std::abs(x - y));
-  }
-  return absl::StrFormat("%d of %d elements differ, by %g at most", differing, TypeOf(tensor).shape.count(), largest);
-}
-
 absl::Status ToSafetensors(const std::string& from, const std::string& to, bool all) {
   OF_ASSIGN_OR_RETURN(const CheckpointReader reader, OpenLast(from));
   std::vector<SafetensorsWriter::Tensor> tensors;
@@ -130,9 +113,13 @@ absl::Status FromSafetensors(const std::string& from, const std::string& to, int
   OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(from));
   OwnedState state;
   for (const auto& [name, entry] : reader.tensors()) {
+    if (!entry.type.dtype.ours().has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat("'", from, "': tensor '", name, "' is ", entry.type.ToString(),
+                                                     ", of a type that no tensor of a job has"));
+    }
     pb::CheckpointTensor& tensor = state.tensors.emplace_back();
     tensor.set_name(name);
-    tensor.set_dtype(static_cast<pb::DType>(entry.type.dtype));
+    tensor.set_dtype(static_cast<pb::DType>(*entry.type.dtype.ours()));
     tensor.set_trainable(true);
     tensor.mutable_dims()->Assign(entry.type.shape.dims().begin(), entry.type.shape.dims().end());
     if (entry.type.shape.count() == 0) continue;
@@ -210,7 +197,7 @@ absl::StatusOr<std::string> DiffText(const std::string& a, const std::string& b)
     } else {
       OF_ASSIGN_OR_RETURN(const std::vector<char> x, ReadAll(first, tensor));
       OF_ASSIGN_OR_RETURN(const std::vector<char> y, ReadAll(second, *other));
-      what = DifferenceText(tensor, x, y);
+      what = TensorDifference(TypeOf(tensor), x.data(), TypeOf(*other), y.data());
     }
     if (!what.empty()) absl::StrAppend(&text, tensor.name(), ": ", what, "\n");
   }

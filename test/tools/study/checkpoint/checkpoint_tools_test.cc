@@ -61,6 +61,15 @@ TEST_F(CheckpointToolsTest, AWeightFileBecomesACheckpointAndAWeightFileAgain) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("No such file")));
 }
 
+TEST_F(CheckpointToolsTest, AWeightFileOfOtherTypesThanAJobsBecomesNoCheckpoint) {
+  const std::string json = R"({"w":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}})";
+  const std::string length(1, static_cast<char>(json.size()));
+  const std::string path = dir_.Write("f64", length + std::string(7, '\0') + json + std::string(8, 'x'));
+  EXPECT_THAT(
+      ConvertCheckpoint(path, job(), false, 1),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tensor 'w' is f64[1], of a type that no tensor")));
+}
+
 TEST_F(CheckpointToolsTest, TheListSaysWhatThereIsAndWhatIsDamaged) {
   Make(3, 1);
   Make(12, 1);
