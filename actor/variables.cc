@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "actor/checkpoint/box.h"
+#include "actor/checkpoint/fresh_variables.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/element.h"
@@ -148,13 +150,17 @@ absl::Status Variables::Initialise(int rank) const {
 
 absl::Status Variables::Load(const std::string& path) const {
   OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  const std::set<std::string> fresh = FreshVariables(reader.metadata());
   size_t taken = 0;
   for (const pb::Variable& variable : plans_.variables()) {
     if (!variable.trainable()) continue;
     const std::string where = absl::StrCat("'", path, "': tensor '", variable.name(), "'");
     const TensorType type = TypeOf(variable);
     const auto entry = reader.tensors().find(variable.name());
-    if (entry == reader.tensors().end()) return absl::NotFoundError(absl::StrCat(where, ": it is missing"));
+    if (entry == reader.tensors().end()) {
+      if (fresh.count(variable.name()) > 0) continue;
+      return absl::NotFoundError(absl::StrCat(where, ": it is missing"));
+    }
     if (entry->second.type != type) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, " is ", entry->second.type.ToString(), ", the variable is ", type.ToString()));

@@ -29,8 +29,9 @@ class Variables {
   // Sets all shards of one of our ranks to their initial values. Different ranks may be set on different threads.
   absl::Status Initialise(int rank) const;
 
-  // Fills our shards of all trainable variables from the file. NotFound or InvalidArgument, naming file, tensor and
-  // both values, if the file cannot be read, lacks a variable, has it in another dtype or shape, or has a tensor for no
+  // Fills our shards of all trainable variables from the file. Those that the file declares to be fresh
+  // (checkpoint/fresh_variables.h) keep their values. NotFound or InvalidArgument, naming file, tensor and both values,
+  // if the file cannot be read, lacks another variable, has it in another dtype or shape, or has a tensor for no
   // variable.
   absl::Status Load(const std::string& path) const;
 

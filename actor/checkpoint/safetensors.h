@@ -52,7 +52,8 @@ class SafetensorsWriter {
   // the order of their names. ResourceExhausted if the disk has no room, InvalidArgument if the file cannot be made.
   static absl::StatusOr<SafetensorsWriter> Create(const std::string& path, std::vector<Tensor> tensors,
                                                   const std::map<std::string, std::string>& metadata = {});
-  // Opens a file that another process Create()d with the same tensors and no metadata. FailedPrecondition if it is another file.
+  // Opens a file that another process Create()d with the same tensors and no metadata. FailedPrecondition if it is
+  // another file.
   static absl::StatusOr<SafetensorsWriter> Attach(const std::string& path, std::vector<Tensor> tensors);
 
   // Writes bytes [first, first + num_bytes) of the tensor. Errors: DiskError(). REQUIRES: the tensor was listed and the

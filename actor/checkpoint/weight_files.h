@@ -32,8 +32,8 @@ class WeightFiles {
   // One file. Errors of SafetensorsReader::Open().
   static absl::StatusOr<WeightFiles> OpenFile(const std::string& path);
   // A folder as Hugging Face's libraries write it; of both, the single file counts. NotFound if it has neither;
-  // InvalidArgument naming the file, and the tensor, if a file or the index is malformed, the index names a file outside
-  // of the folder or a tensor that its file lacks, or two files have a tensor of one name.
+  // InvalidArgument naming the file, and the tensor, if a file or the index is malformed, the index names a file
+  // outside of the folder or a tensor that its file lacks, or two files have a tensor of one name.
   static absl::StatusOr<WeightFiles> OpenFolder(const std::string& folder);
   // Whether there is such a folder.
   static bool IsFolder(const std::string& folder);

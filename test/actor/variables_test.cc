@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
+#include "actor/checkpoint/fresh_variables.h"
 #include "actor/checkpoint/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -148,6 +150,21 @@ TEST_F(VariablesTest, LoadRefusesFilesThatDoNotFit) {
   EXPECT_THAT(save({{"w", w}, {"b", b}, {"x", b}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tensor 'x' (f32[3]) is no trainable variable")));
   EXPECT_THAT(job.variables->Load(Path("absent")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent")));
+}
+
+TEST_F(VariablesTest, WhatAFileDeclaresToBeFreshKeepsItsValue) {
+  Job job(2, 0);
+  const auto load = [&](const std::set<std::string>& fresh) {
+    absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(
+        Path("f"), {{"w", {DType::kFloat32, {4, 6}}}}, {{kFreshKey, FreshText(fresh)}, {"format", "pt"}});
+    EXPECT_OK(writer);
+    EXPECT_OK(writer->Close());
+    return job.variables->Load(Path("f"));
+  };
+  ASSERT_OK(load({"a", "b"}));
+  EXPECT_THAT(job.Gather(), ::testing::Each(0)) << "what the file has is taken";
+  EXPECT_THAT(std::vector<float>(job.B(1), job.B(1) + 3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(load({"b.grad", "bb"}), StatusIs(absl::StatusCode::kNotFound, HasSubstr("tensor 'b': it is missing")));
 }
 
 }  // namespace

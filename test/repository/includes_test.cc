@@ -65,6 +65,7 @@ const std::pair<const char*, const char*> kNames[] = {
     {"\"absl/strings/numbers.h\"", "SimpleAtoi"},
     {"\"absl/strings/str_cat.h\"", "StrAppend StrCat"},
     {"\"absl/strings/str_join.h\"", "StrJoin"},
+    {"\"absl/strings/str_split.h\"", "SkipEmpty StrSplit"},
     {"\"absl/strings/string_view.h\"", "string_view"},
     {"\"absl/synchronization/mutex.h\"", "Condition Mutex MutexLock"},
     {"\"absl/time/clock.h\"", "Now"},
