@@ -10,7 +10,7 @@ A page's code spans and its indented blocks of commands are read. What is looked
                          text
     oneflow COMMAND      a command of the manual
     field.of.config      a field of JobConfig (proto/job.proto); also behind --set, and as protobuf text:
-                         `checkpoint { every: 500 }`
+                         `checkpoint { every: 500 }`; also of a table of names (proto/weight_mapping.proto)
     identifier, a-name   a word of some source: a function, constant, op, environment variable, test, pass, case of the
                          bench; or a file without its ending
     anything in capitals is a placeholder
@@ -49,6 +49,7 @@ FOREIGN = {"chrt", "cmake", "man", "perf", "sbatch"}
 SOURCE = re.compile(r"\.(h|cc|cu|cuh|proto|py|cmake|md|pbtxt)$")
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DASHED = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
+TEXT_PROTOS = ["proto/job.proto", "proto/weight_mapping.proto"]
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]*")
 
 
@@ -112,8 +113,8 @@ def manual():
 
 @functools.cache
 def messages():
-    """By message of job.proto: {field: its type}."""
-    text = re.sub(r"//.*", "", (ROOT / "proto/job.proto").read_text())
+    """By message that people write as text: {field: its type}."""
+    text = re.sub(r"//.*", "", "".join((ROOT / file).read_text() for file in TEXT_PROTOS))
     text = re.sub(r"\s*\[\(field\).*?\];", ";", text)  # what fields declare of themselves
     found, stack = {}, []
     for token in re.finditer(

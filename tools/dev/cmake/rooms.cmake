@@ -110,6 +110,32 @@ std::vector<${type}> ${function}() { return {${calls}}; }\n\n}  // namespace one
   target_sources(${room} PRIVATE ${file})
 endfunction()
 
+# embedded(ROOM FUNCTION FOLDER ENDING): adds to the room a source that defines
+# `std::map<std::string, std::string_view> FUNCTION()`: the bytes of the files FOLDER/*ENDING by their names without the
+# ending. A file that is added is part of the program by itself.
+function(embedded room function folder ending)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*${ending})
+  set(embed ${CMAKE_SOURCE_DIR}/tools/dev/cmake/embed.cmake)
+  set(declarations)
+  set(rows)
+  foreach(file IN LISTS files)
+    cmake_path(GET file STEM stem)
+    string(MAKE_C_IDENTIFIER "${function}_${stem}" name)
+    set(made ${CMAKE_BINARY_DIR}/generated/embedded/${name}.cc)
+    add_custom_command(OUTPUT ${made} DEPENDS ${file} ${embed}
+                       COMMAND ${CMAKE_COMMAND} -DFROM=${file} -DTO=${made} -DNAME=${name} -P ${embed})
+    target_sources(${room} PRIVATE ${made})
+    set_source_files_properties(${made} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    string(APPEND declarations "std::string_view ${name}();\n")
+    string(APPEND rows "{\"${stem}\", pb::${name}()}, ")
+  endforeach()
+  set(file ${CMAKE_BINARY_DIR}/generated/embedded/${function}.cc)
+  file(CONFIGURE OUTPUT ${file} CONTENT "#include <map>\n#include <string>\n#include <string_view>\n
+namespace oneflow {\n\nnamespace pb {\n${declarations}}  // namespace pb\n
+std::map<std::string, std::string_view> ${function}() { return {${rows}}; }\n\n}  // namespace oneflow\n" @ONLY)
+  target_sources(${room} PRIVATE ${file})
+endfunction()
+
 # proto/*.proto to oneflow_proto, with gRPC services. Generated headers are included as "proto/plan.pb.h".
 function(proto_room)
   file(GLOB protos CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/proto/*.proto)
