@@ -1,16 +1,24 @@
 // Weight files: what one layout saves, every other loads.
 #include <cmath>
+#include <filesystem>
+#include <random>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "actor/checkpoint/safetensors.h"
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/paths.h"
 #include "test/support/status_matchers.h"
+#include "test/support/weight_file.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 TEST(WeightsTest, InitialWeightsAreTheSameFileUnderEveryLayout) {
@@ -69,6 +77,101 @@ TEST(WeightsTest, EvaluationOfSavedWeightsIsTheOneAtTheEndOfTheRun) {
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, ::testing::HasSubstr(
                              absl::StrFormat("validation loss %.4f", lines.back()["validation_loss"].get<double>())));
+}
+
+// What a Python script that has the package safetensors says of a tiny GPT-2 in the form of transformers.
+nlohmann::json TinyGpt2(const Workspace& work, const std::vector<std::string>& arguments) {
+  ChildOptions options;
+  options.executable = "/usr/bin/python3";
+  options.arguments =
+      Join({"python3", SourceDir() + "/test/e2e/tiny_gpt2.py", SourceDir() + "/build/python"}, arguments);
+  options.log_path = work.Path("tiny_gpt2.out");
+  std::filesystem::remove(options.log_path);
+  const auto child = ChildProcess::Start(options);
+  EXPECT_TRUE(child.ok() && (*child)->WaitForExit(absl::Seconds(60)));
+  const std::string text = ReadFile(options.log_path);
+  const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  EXPECT_FALSE(said.is_discarded()) << text;
+  return said;
+}
+
+TEST(WeightsTest, AGpt2OfAnotherLibraryIsTheSameModelHereAndComesBackToTheBit) {
+  const Workspace work;
+  const std::string seed = std::to_string(std::random_device()());
+  SCOPED_TRACE("seed " + seed);
+  const nlohmann::json theirs = TinyGpt2(work, {"make", work.Path("theirs"), work.Path("their_text"), seed});
+  // At this rate the weights that are evaluated are those that were imported, to the bit.
+  const std::string weights = work.Path("ours.safetensors");
+  const std::string job = work.Write(
+      "job.pbtxt",
+      absl::StrCat("model { gpt { vocabulary: 40 layers: 2 width: 24 heads: 4 context: 12 "
+                   "tied_embedding: true } }\n"
+                   "weights: '",
+                   weights, "' data { text { path: '", work.Path("their_text"),
+                   "' validation_fraction: 0.5 } }\n"
+                   "train { steps: 1 batch_size: 4 optimizer { sgd {} } schedule { learning_rate: 1e-12 } }\n"
+                   "evaluate { batches: 4 batch_size: 4 }\n"));
+  const Outcome imported = work.Run({"weights", "import", work.Path("theirs"), job, "--out", weights});
+  ASSERT_EQ(imported.exit_code, 0) << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("36 variables, 15744 parameters, from 28 tensors"));
+  EXPECT_EQ(theirs["windows"], 16) << "all that the job evaluates";
+  for (const std::vector<std::string>& layout : {std::vector<std::string>(), OnMesh("dp: 2 tp: 2", 2)}) {
+    const auto lines = work.Metrics(job, layout);
+    EXPECT_NEAR(lines.back()["validation_loss"].get<double>() / theirs["loss"].get<double>(), 1, 1e-6);
+  }
+  const Outcome exported =
+      work.Run({"weights", "export", job, weights, "--out", work.Path("again"), "--max-shard-bytes", "8000"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  const nlohmann::json compared = TinyGpt2(work, {"compare", work.Path("theirs"), work.Path("again")});
+  EXPECT_EQ(compared["same"], true);
+  EXPECT_EQ(compared["tensors"], 28);
+}
+
+TEST(WeightsTest, CommandsThatLookAtWeightsSayWhatTheyFound) {
+  const Workspace work;
+  TinyGpt2(work, {"make", work.Path("theirs"), work.Path("their_text"), "1"});
+  const Outcome listed = work.Run({"weights", "ls", work.Path("theirs")});
+  EXPECT_EQ(listed.exit_code, 0);
+  EXPECT_THAT(listed.out, HasSubstr("transformer.h.0.attn.bias           U8      [1,1,12,12]                  144  "
+                                    "model-00001-of-00002.safetensors\n"));
+  EXPECT_THAT(listed.out, HasSubstr("\n29 tensors, 15888 elements, 63120 bytes\n"));
+  EXPECT_EQ(work.Run({"weights", "diff", work.Path("theirs"), work.Path("theirs")}).exit_code, 0);
+  TinyGpt2(work, {"make", work.Path("others"), work.Path("their_text"), "2"});
+  const Outcome differ = work.Run({"weights", "diff", work.Path("theirs"), work.Path("others")});
+  EXPECT_EQ(differ.exit_code, 1);
+  EXPECT_THAT(differ.out, HasSubstr("transformer.ln_f.bias: 24 of 24 elements differ, by "));
+
+  const std::string job = work.GptJob();
+  const Outcome refused =
+      work.Run({"weights", "import", work.Path("theirs"), job, "--out", work.Path("w"), "--set", "model.gpt.layers=6"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("--set model.gpt.layers=6: model.gpt.layers: is 6, but n_layer in '"));
+  EXPECT_FALSE(std::filesystem::exists(work.Path("w")));
+  EXPECT_EQ(work.Run({"weights", "export", job, "w", "--out", "o", "--dtype", "f64"}).exit_code, 2);
+}
+
+// A model whose file lacks a tensor starts with that tensor's initial value.
+TEST(WeightsTest, WhatMayBeMissingStartsFresh) {
+  const Workspace work;
+  TinyGpt2(work, {"make", work.Path("theirs"), work.Path("their_text"), "1"});
+  const std::string job =
+      work.Write("job.pbtxt", absl::StrCat("model { gpt { vocabulary: 40 layers: 2 width: 24 heads: 4 context: 12 } }\n"
+                                           "data { text { path: '",
+                                           work.Path("their_text"),
+                                           "' } }\ntrain { steps: 0 batch_size: 4 optimizer { sgd {} } }\n"));
+  const std::string config = ReadFile(work.Path("theirs/config.json"));
+  work.Write("theirs/config.json", config.substr(0, config.size() - 1) + ", \"tie_word_embeddings\": false}");
+  const std::vector<std::string> import = {"weights", "import", work.Path("theirs"), job, "--out", work.Path("w")};
+  EXPECT_THAT(work.Run(import).err, HasSubstr("lm_head.weight: missing, f32[40,24] for head/weight"));
+  const Outcome allowed = work.Run(Join(import, {"--allow-missing", "head/*"}));
+  EXPECT_THAT(allowed.out, HasSubstr("starts with fresh values: head/weight\n")) << allowed.err;
+  const Outcome ended = work.Run({"run", job, "--weights", work.Path("w"), "--save-weights", work.Path("saved")});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  ASSERT_EQ(work.Run({"run", job, "--save-weights", work.Path("fresh")}).exit_code, 0);
+  ASSERT_OK_AND_ASSIGN(const testing::WeightFile saved, testing::ReadWeightFile(work.Path("saved")));
+  ASSERT_OK_AND_ASSIGN(const testing::WeightFile fresh, testing::ReadWeightFile(work.Path("fresh")));
+  EXPECT_TRUE(saved.tensors.at("head/weight").bytes == fresh.tensors.at("head/weight").bytes);
+  EXPECT_FALSE(saved.tensors.at("wte/weight").bytes == fresh.tensors.at("wte/weight").bytes);
 }
 
 }  // namespace

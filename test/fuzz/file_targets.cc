@@ -9,6 +9,7 @@
 #include "actor/checkpoint/checkpoint_writer.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
+#include "actor/checkpoint/weight_files.h"
 #include "actor/trace/chrome_trace.h"
 #include "actor/trace/trace_part.h"
 #include "glog/logging.h"
@@ -53,6 +54,18 @@ std::string WithLength(absl::string_view json, absl::string_view data) {
   const uint64_t length = json.size();
   std::string bytes(reinterpret_cast<const char*>(&length), sizeof(length));
   return absl::StrCat(bytes, json, data);
+}
+
+// An index beside a file of one tensor, which it may or may not name.
+void RunIndex(absl::string_view input) {
+  const std::string json = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  std::filesystem::create_directory(Folder().File("indexed"));
+  Written(WithLength(json, "0123"), "indexed/shard");
+  Written(input, absl::StrCat("indexed/", kModelIndex));
+  const absl::StatusOr<WeightFiles> files = WeightFiles::OpenFolder(Folder().File("indexed"));
+  if (!files.ok()) return;
+  char bytes[4];
+  CHECK(files->Read("a", 0, sizeof(bytes), bytes).ok()) << "the only tensor that any file has";
 }
 
 // One process' state of two tensors, saved.
@@ -120,6 +133,9 @@ void AddFileTargets(std::vector<FuzzTarget>& targets) {
   targets.push_back({.name = "safetensors_header", .seeds = {json}, .run = [data](absl::string_view input) {
                        RunSafetensors(WithLength(input, data));
                      }});
+  targets.push_back({.name = "safetensors_index",
+                     .seeds = {R"({"metadata": {"total_size": 4}, "weight_map": {"a": "shard"}})"},
+                     .run = RunIndex});
   const pb::CheckpointManifest manifest = *ReadManifest(SavedCheckpoint());
   targets.push_back({.name = "checkpoint",
                      .seeds = {manifest.SerializeAsString()},

@@ -84,11 +84,11 @@ TEST_P(FuzzTest, NeitherCrashesNorTakesAllMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, FuzzTest,
                          ::testing::Values("config_text", "config", "graph", "schedule", "plan", "program",
-                                           "safetensors", "safetensors_header", "checkpoint", "checkpoint_piece",
-                                           "frame", "connection", "job_spec", "scheduler"),
+                                           "safetensors", "safetensors_header", "safetensors_index", "checkpoint",
+                                           "checkpoint_piece", "frame", "connection", "job_spec", "scheduler"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(FuzzTargetsTest, EachIsTested) { EXPECT_EQ(AllTargets().size(), 14); }
+TEST(FuzzTargetsTest, EachIsTested) { EXPECT_EQ(AllTargets().size(), 15); }
 
 }  // namespace
 }  // namespace oneflow::testing

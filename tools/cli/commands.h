@@ -14,6 +14,7 @@ std::vector<Command> ConfigCommands();      // config, models
 std::vector<Command> PlanCommands();        // compile, plan
 std::vector<Command> TraceCommands();       // trace
 std::vector<Command> CheckpointCommands();  // checkpoint
+std::vector<Command> WeightsCommands();     // weights
 std::vector<Command> SchedulerCommands();   // submit, jobs, watch, logs, cancel, retry, nodes, drain
 std::vector<Command> SecurityCommands();    // certs, token
 std::vector<Command> BenchCommands();       // bench

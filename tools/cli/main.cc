@@ -19,7 +19,7 @@ std::vector<Command> Commands() {
   std::vector<Command> all;
   for (const auto table :
        {RunCommands, JoinCommands, ManifestCommands, ConfigCommands, PlanCommands, TraceCommands, CheckpointCommands,
-        SchedulerCommands, SecurityCommands, BenchCommands, ManualCommands, ServerCommands}) {
+        WeightsCommands, SchedulerCommands, SecurityCommands, BenchCommands, ManualCommands, ServerCommands}) {
     for (Command& command : table()) all.push_back(std::move(command));
   }
   return all;

@@ -1,0 +1,67 @@
+#include "tools/study/weights/model_variables.h"
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/descriptor.h"
+#include "oneflow_core/ops/ops.h"
+#include "tools/job/attributes.h"
+#include "tools/job/field_rules.h"
+#include "tools/job/program.h"
+#include "tools/job/validate.h"
+
+namespace oneflow {
+
+std::string JobModel::Where(const std::string& field) const {
+  return config.Where(absl::StrCat("model.", name, field.empty() ? "" : ".", field));
+}
+
+absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
+  OF_RETURN_IF_ERROR(ValidateConfig(config));
+  MakePathsAbsolute(config.config);
+  JobModel model;
+  model.config = std::move(config);
+  const pb::JobConfig& job = model.config.config;
+  model.name = KindOf(job.model())->name();
+  model.fields = AttributesOfKind(job.model());
+  OF_ASSIGN_OR_RETURN_AT(const Program program, BuildProgram(job, StandardOps()), model.config.Where("model"));
+  std::map<std::string, TensorType> variables;
+  for (const Graph& graph : program) {
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      const Node& node = graph.node(id);
+      if (node.op != "variable" || !node.attrs.Bool("trainable")) continue;
+      variables[node.name] = graph.value(node.outputs[0]).type;
+    }
+  }
+  for (const auto& [name, type] : variables) {
+    if (type.dtype != DType::kFloat32) {
+      return absl::UnimplementedError(
+          absl::StrCat(model.Where(""), ": variable '", name, "' is ", type.ToString(), "; weights are f32"));
+    }
+    model.variables.push_back({name, type});
+  }
+  return model;
+}
+
+absl::StatusOr<Mapping> MappingFor(const JobModel& model, const std::string& path) {
+  if (!path.empty()) {
+    OF_ASSIGN_OR_RETURN(Mapping mapping, ReadMapping(path));
+    if (mapping.table.model() == model.name) return mapping;
+    return absl::InvalidArgumentError(absl::StrCat("mapping '", path, "': is for model '", mapping.table.model(),
+                                                   "', and ", model.Where(""), " is '", model.name, "'"));
+  }
+  OF_ASSIGN_OR_RETURN(std::vector<Mapping> mappings, BuiltInMappings());
+  std::set<std::string> models;
+  for (Mapping& mapping : mappings) {
+    models.insert(mapping.table.model());
+    if (mapping.table.model() == model.name) return std::move(mapping);
+  }
+  return absl::NotFoundError(absl::StrCat(model.Where(""), ": there is no mapping for model '", model.name,
+                                          "' (--mapping names a file of one's own); there are some for ",
+                                          absl::StrJoin(models, ", ")));
+}
+
+}  // namespace oneflow

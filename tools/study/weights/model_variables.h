@@ -1,0 +1,33 @@
+// What a job's model wants of weights: its variables, and the fields that say how large it is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oneflow_core/attr.h"
+#include "oneflow_core/status.h"
+#include "tools/job/config.h"
+#include "tools/study/weights/correspondence.h"
+#include "tools/study/weights/mapping.h"
+
+namespace oneflow {
+
+struct JobModel {
+  SourcedConfig config;
+  std::string name;                      // "gpt"; "graph" of graphs of one's own
+  AttrMap fields;                        // none of graphs of one's own
+  std::vector<ModelVariable> variables;  // that are trained, by name
+
+  // "job.pbtxt:4: model.gpt.layers".
+  std::string Where(const std::string& field) const;
+};
+
+// Checks the config and builds its graphs. No file that it names is opened but those of model.graph. Errors of
+// ValidateConfig() and BuildProgram(); Unimplemented if a variable is not f32.
+absl::StatusOr<JobModel> ModelOf(SourcedConfig config);
+
+// That of `path`, or, if it is empty, the one that is part of the program for this model. InvalidArgument if that of
+// `path` is for another one; NotFound, naming the models that have one, if there is none.
+absl::StatusOr<Mapping> MappingFor(const JobModel& model, const std::string& path);
+
+}  // namespace oneflow
