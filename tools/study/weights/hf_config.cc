@@ -236,8 +236,11 @@ absl::StatusOr<nlohmann::ordered_json> MakeHfConfig(const Mapping& mapping, cons
   config["model_type"] = family.model_type();
   config["dtype"] = dtype == DType::kFloat32 ? "float32" : dtype == DType::kBFloat16 ? "bfloat16" : "float16";
   for (const pb::ConfigField& field : mapping.table.fields()) {
-    if (field.relation() == pb::ConfigField::READ || !IsOf(field, family)) continue;
+    if (!IsOf(field, family)) continue;
+    if (!field.written_with().empty() && Find(Json(config), field.written_with()) == nullptr) continue;
     OF_ASSIGN_OR_RETURN_AT(const Json ours, Ours(field, fields), absl::StrCat("field '", field.theirs(0), "'"));
+    const bool says_nothing = !field.absent().empty() && Same(FromTable(field.absent()), ours);
+    if (field.relation() == pb::ConfigField::SPARSE && says_nothing) continue;
     Set(config, field.theirs(0), ours);
   }
   return config;

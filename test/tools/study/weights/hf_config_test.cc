@@ -73,7 +73,7 @@ TEST(HfConfigTest, NamesOfValuesAreTranslatedBothWays) {
 TEST(HfConfigTest, RelationsAndFamiliesSayWhatIsLookedAt) {
   const std::string fields = R"(fields { theirs: "most" ours: "n" relation: AT_LEAST }
                                 fields { theirs: "drop" ours: "d" relation: WRITTEN }
-                                fields { theirs: "x.type" theirs: "type" value: "1" absent: "1" relation: READ }
+                                fields { theirs: "x.type" theirs: "type" value: "1" absent: "1" relation: SPARSE }
                                 fields { theirs: "of_b" value: "true" absent: "true" families: "b" })";
   const AttrMap ours = {{"n", int64_t{4}}, {"d", 0.5}};
   EXPECT_THAT(Differences(fields, R"({"most": 9, "drop": 3, "of_b": false})", ours), IsEmpty());
@@ -132,7 +132,12 @@ AttrMap Qwen3() {
           {"qkv_bias", false},
           {"qk_norm", true},
           {"window", int64_t{0}},
-          {"tied_embedding", true}};
+          {"tied_embedding", true},
+          {"rope_scaling", std::string("none")},
+          {"rope_factor", 1.0},
+          {"rope_original_context", int64_t{0}},
+          {"rope_low_frequency", 1.0},
+          {"rope_high_frequency", 4.0}};
 }
 
 // Configs of published models, as their files say them, and the fields of the same models here.
@@ -153,7 +158,21 @@ TEST(HfConfigTest, ConfigsOfPublishedModelsAgreeWithOurs) {
   EXPECT_THAT(differences(), ::testing::SizeIs(1)) << "theta 10000 is the default";
   qwen3["rope_theta"] = 1e6;
   qwen3["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
-  EXPECT_THAT(differences(), ::testing::SizeIs(1));
+  EXPECT_THAT(differences(), ::testing::SizeIs(2));
+}
+
+TEST(HfConfigTest, AScalingIsWrittenWithAllThatBelongsToIt) {
+  ASSERT_OK_AND_ASSIGN(const std::vector<Mapping> mappings, BuiltInMappings());
+  const Mapping& llama = mappings[1];
+  AttrMap ours = Qwen3();
+  const auto written = [&] { return *MakeHfConfig(llama, *FamilyFor(llama, ours).value(), ours, DType::kFloat32); };
+  EXPECT_FALSE(written().contains("rope_scaling"));
+  ours.Set("rope_scaling", std::string("llama3"));
+  ours.Set("rope_factor", 8.0);
+  ours.Set("rope_original_context", int64_t{8192});
+  EXPECT_EQ(Json(written()["rope_scaling"]), Json::parse(R"({"rope_type": "llama3", "factor": 8.0,
+      "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0})"));
+  EXPECT_THAT(*CompareConfig(llama, *FamilyFor(llama, ours).value(), Json(written()), ours), IsEmpty());
 }
 
 // Whatever a file says, it is an error or a config.
