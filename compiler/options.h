@@ -26,10 +26,8 @@ struct OptimizerOptions {
 
 struct ScheduleOptions {
   double learning_rate = 1e-3;
-  std::string kind = "constant";  // "constant", "cosine", "linear"
-  int64_t warmup_steps = 0;
-  int64_t total_steps = 0;
-  double min_ratio = 0;  // final learning rate as a fraction of learning_rate
+  std::string kind = "constant";  // of oneflow_core/rate_schedule_table.h
+  AttrMap fields;                 // those that the schedule reads beside these (oneflow_core/rate_schedules.h)
 };
 
 // The values that backward computes again instead of keeping them.

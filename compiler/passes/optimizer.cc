@@ -120,14 +120,11 @@ class OptimizerBuilder {
 
   void Step() {
     step_ = NewVariable("optimizer/step", {DType::kInt64, {}}, {}, "all variables");
-    const ScheduleOptions& schedule = options_.schedule;
-    learning_rate_ = Op("lr_schedule", {step_},
-                        {{"base", schedule.learning_rate},
-                         {"kind", schedule.kind},
-                         {"warmup", schedule.warmup_steps},
-                         {"total", schedule.total_steps},
-                         {"min_ratio", schedule.min_ratio}},
-                        "optimizer/lr")[0];
+    AttrMap schedule = options_.schedule.fields;
+    schedule.Set("learning_rate", options_.schedule.learning_rate);
+    schedule.Set("kind", options_.schedule.kind);
+    const std::vector<Tensor> rate = Op("lr_schedule", {step_}, std::move(schedule), "optimizer/lr");
+    if (!rate.empty()) learning_rate_ = rate[0];
   }
 
   void Fetches() {

@@ -9,6 +9,7 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
 #include "kernels/optimizer_updates.h"
+#include "kernels/rate_schedule.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -49,21 +50,10 @@ const char* LossScaleUpdate(const KernelArgs& args) {
   return nullptr;
 }
 
-// in: the step, from 0. Linear warm-up to `base`, then `kind` down to min_ratio * base at step `total`.
+// in: the step, from 0.
 const char* LrSchedule(const KernelArgs& args) {
-  const AttrMap& attrs = *args.attrs;
   const double step = static_cast<double>(args.in[0].as<const int64_t>()[0]);
-  const double base = attrs.Double("base"), min_ratio = attrs.Double("min_ratio");
-  const double warmup = static_cast<double>(attrs.Int("warmup")), total = static_cast<double>(attrs.Int("total"));
-  double ratio = 1;
-  if (step < warmup) {
-    ratio = (step + 1) / warmup;
-  } else if (const std::string kind = attrs.String("kind", "constant"); kind != "constant") {
-    const double progress = total > warmup ? std::min(1.0, (step - warmup) / (total - warmup)) : 1.0;
-    const double left = kind == "cosine" ? 0.5 * (1 + std::cos(M_PI * progress)) : 1 - progress;
-    ratio = min_ratio + (1 - min_ratio) * left;
-  }
-  args.out[0].as<float>()[0] = static_cast<float>(base * ratio);
+  args.out[0].as<float>()[0] = static_cast<float>(RateAt(RateSchedule(*args.attrs), step));
   return nullptr;
 }
 

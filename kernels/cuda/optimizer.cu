@@ -6,6 +6,7 @@
 #include "kernels/cuda/float_functions.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/optimizer_updates.h"
+#include "kernels/rate_schedule.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -60,36 +61,13 @@ const char* LossScaleUpdate(const KernelArgs& args) {
   });
 }
 
-enum class Decay { kConstant, kCosine, kLinear };
-struct Schedule {
-  double base, min_ratio, warmup, total;
-  Decay decay;
-};
-
-// in: the step, from 0. Linear warm-up to `base`, then `kind` down to min_ratio * base at step `total`.
+// in: the step, from 0.
 const char* LrSchedule(const KernelArgs& args) {
-  const AttrMap& attrs = *args.attrs;
-  const std::string kind = attrs.String("kind", "constant");
-  const Schedule s = {attrs.Double("base"), attrs.Double("min_ratio"), static_cast<double>(attrs.Int("warmup")),
-                      static_cast<double>(attrs.Int("total")),
-                      kind == "constant" ? Decay::kConstant
-                      : kind == "cosine" ? Decay::kCosine
-                                         : Decay::kLinear};
+  const RateSchedule schedule(*args.attrs);
   const int64_t* const now = args.in[0].as<const int64_t>();
   float* const rate = args.out[0].as<float>();
-  return ForEach(Stream(args), 1, [=] __device__(int64_t) {
-    const double step = static_cast<double>(*now);
-    double ratio = 1;
-    if (step < s.warmup) {
-      ratio = (step + 1) / s.warmup;
-    } else if (s.decay != Decay::kConstant) {
-      const double through = s.total > s.warmup ? (step - s.warmup) / (s.total - s.warmup) : 1.0;
-      const double progress = through < 1 ? through : 1.0;
-      const double left = s.decay == Decay::kCosine ? 0.5 * (1 + cospi(progress)) : 1 - progress;
-      ratio = s.min_ratio + (1 - s.min_ratio) * left;
-    }
-    *rate = static_cast<float>(s.base * ratio);
-  });
+  return ForEach(Stream(args), 1,
+                 [=] __device__(int64_t) { *rate = static_cast<float>(RateAt(schedule, static_cast<double>(*now))); });
 }
 
 // With the logarithms 1 - beta^t is -expm1(t log beta), which floats lose nothing of where beta^t is almost 1.

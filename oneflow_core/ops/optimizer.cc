@@ -3,11 +3,13 @@
 //
 // Where gradients are those of a loss times a scale (compiler/passes/loss_scale.h), `unscale` divides it out, and says
 // that the step is skipped by a scale of NaN: then nothing is overwritten but the loss' scale itself.
+#include <optional>
 #include <utility>
 
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/optimizer_rules.h"
+#include "oneflow_core/rate_schedules.h"
 
 namespace oneflow::ops {
 namespace {
@@ -49,14 +51,9 @@ absl::StatusOr<Types> InferLossScaleUpdate(const InferContext& c) {
 
 absl::StatusOr<Types> InferLrSchedule(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"step", kCounter, Exactly(0)}}));
-  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "base"));
-  OF_RETURN_IF_ERROR(IntAttrOr(c.attrs, "warmup", 0, 0).status());
-  OF_RETURN_IF_ERROR(IntAttrOr(c.attrs, "total", 0, 0).status());
-  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "min_ratio"));
-  OF_ASSIGN_OR_RETURN(const std::string kind, StringAttr(c.attrs, "kind"));
-  if (kind != "constant" && kind != "cosine" && kind != "linear") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attribute 'kind' is '", kind, "' but must be 'constant', 'cosine' or 'linear'"));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "learning_rate"));
+  if (const std::optional<FieldComplaint> complaint = CheckRateSchedule(c.attrs)) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute '", complaint->field, "': ", complaint->what));
   }
   return Outputs({Scalar()});
 }

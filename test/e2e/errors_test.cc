@@ -59,7 +59,9 @@ TEST(ErrorsTest, OfConfigs) {
           {{"run", gpt, "--set", "model={convnet{channels:[4]}}"}, "the network has 2 convolutions, but 1 sizes"},
           {{"run", gpt, "--set", "data.text.validation_fraction=1"}, "validation_fraction: 1 is not in [0, 1)"},
           {{"run", gpt, "--set", "generate={tokens:5}"}, "generate.prompt: is empty; at least one byte is needed"},
-          {{"run", gpt, "--set", "train.schedule.kind=step"}, "'step' is none of 'constant', 'cosine', 'linear'"},
+          {{"run", gpt, "--set", "train.schedule.kind=step"},
+           "'step' is none of 'constant', 'cosine', 'linear', 'inverse_sqrt', 'wsd', "
+           "'one_cycle', 'piecewise', 'restarts'"},
           {{"compile", gpt, "--dump-after", "nothing"}, "--dump-after: there is no pass 'nothing'; there are "},
           {{"generate", gpt}, "generate: is missing"},
           {{"generate", gpt, "--prompt", "a", "--tokens", "3"}, "weights: is missing; generation starts from saved"},

@@ -6,6 +6,7 @@ overwrites. Operands that are f32 in a job are f64 here. It is written as somebo
 kernels: gradients are left to autograd, and an op that is a gradient itself is autograd of what it is the gradient of,
 or PyTorch's own backward function.
 """
+import functools
 import math
 
 import torch
@@ -296,6 +297,65 @@ def lion_update(a, w, m, g, lr, scale):
     return w, a["beta2"] * m + (1 - a["beta2"]) * g
 
 
+@functools.lru_cache(maxsize=None)
+def scheduled(name, steps, **settings):
+    """The first rates that a scheduler of PyTorch gives, of a highest rate of 1."""
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    scheduler = getattr(torch.optim.lr_scheduler, name)(optimizer, **settings)
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if len(rates) < steps:
+            scheduler.step()
+    return rates
+
+
+def decay_form(form, q):
+    """The decays of Megatron-LM's schedule WSD."""
+    return {"linear": 1 - q, "cosine": (1 + math.cos(math.pi * q)) / 2, "exponential": 2 * 0.5**q - 1,
+            "minus_sqrt": 1 - math.sqrt(q)}[form]
+
+
+def rate_factor(a, k):
+    """The rate of step k as a share of the highest one: by PyTorch's scheduler where it has one. A scheduler is not
+    asked for steps behind its last, where some rise again or fail."""
+    w, total, low = a.get("warmup_steps", 0), a.get("steps", 0), a.get("min_ratio", 0.0)
+    if a["kind"] == "one_cycle":
+        start = a.get("start_ratio", 0.04)
+        anneal = {"cosine": "cos", "linear": "linear"}[a.get("decay_form", "cosine")]
+        rates = scheduled("OneCycleLR", total, max_lr=1.0, total_steps=total, pct_start=w / total,
+                          anneal_strategy=anneal, cycle_momentum=False, div_factor=1 / start,
+                          final_div_factor=start / low if low else math.inf)
+        return rates[min(k, total - 1)]
+    if k < w:
+        return (k + 1) / w
+    since, falls = k - w, total - w
+    if a["kind"] == "constant":
+        return 1.0
+    if a["kind"] == "linear":
+        return scheduled("LinearLR", falls + 1, start_factor=1.0, end_factor=low, total_iters=falls)[min(since, falls)]
+    if a["kind"] == "cosine":
+        return scheduled("CosineAnnealingLR", falls + 1, T_max=falls, eta_min=low)[min(since, falls)]
+    if a["kind"] == "restarts":
+        return scheduled("CosineAnnealingWarmRestarts", since + 1, T_0=a["cycle_steps"],
+                         T_mult=a.get("cycle_growth", 1), eta_min=low)[since]
+    if a["kind"] == "inverse_sqrt":  # Hugging Face's get_inverse_sqrt_schedule, which has no lowest rate
+        timescale = a.get("timescale_steps") or w or 10000
+        return max(low, 1 / math.sqrt((since + timescale) / timescale))
+    if a["kind"] == "wsd":
+        falls = a.get("decay_steps") or round((a.get("decay_share") or 0.1) * total)
+        q = min(1.0, max(0.0, (k - (total - falls)) / falls))
+        return low + (1 - low) * decay_form(a.get("decay_form", "linear"), q)
+    assert a["kind"] == "piecewise"
+    passed = sum(k >= boundary for boundary in a["boundaries"])
+    return float(a["factors"].split(",")[passed - 1]) if passed else 1.0
+
+
+def lr_schedule(a, step):
+    return torch.tensor(a["learning_rate"] * rate_factor(a, step.item()), dtype=torch.float64)
+
+
 def by_name(op):
     """PyTorch's own function of that name, of operands alone, or None: elementwise functions need no row below."""
     function = getattr(torch, op, None) or getattr(F, op, None)
@@ -395,6 +455,7 @@ OPS = {
     "sgd_update": sgd_update,
     "lion_update": lion_update,
     "ema_update": lambda a, v, x: torch.lerp(x, v, a["decay"]),
+    "lr_schedule": lr_schedule,
 }
 
 NO_COUNTERPART = {
@@ -403,7 +464,6 @@ NO_COUNTERPART = {
     "append_token": "keeps a window of tokens",
     "sample_token": "draws random numbers by our definition",
     "loss_scale_update": "PyTorch has it for CUDA alone; a whole training compares it",
-    "lr_schedule": "is a job's own function of the step; whole trainings compare it",
     "rms_norm_grad": "the rstd of its case is not that of its x; the gradient of rms_norm compares it",
     "batch_norm_sums": "the gradients of both kinds of batch_norm compare it",
     "batch_norm_dx": "the sums of its case are not those of its dy; the gradient of a batch_norm in training compares "

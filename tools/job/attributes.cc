@@ -1,9 +1,11 @@
 #include "tools/job/attributes.h"
 
+#include <charconv>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
 #include "oneflow_core/text_list.h"
 #include "tools/job/field_rules.h"
@@ -13,6 +15,12 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
+
+// The shortest text that is read as exactly this number.
+std::string ShortestText(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
 
 void SetList(const google::protobuf::Message& message, const FieldDescriptor& field, AttrMap& attributes) {
   const Reflection& r = *message.GetReflection();
@@ -25,10 +33,14 @@ void SetList(const google::protobuf::Message& message, const FieldDescriptor& fi
       numbers.push_back(r.GetRepeatedInt64(message, &field, i));
     } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
       numbers.push_back(r.GetRepeatedInt32(message, &field, i));
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+      texts.push_back(ShortestText(r.GetRepeatedDouble(message, &field, i)));
     }
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
     attributes.Set(field.name(), JoinTexts(texts));
+  } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    attributes.Set(field.name(), absl::StrJoin(texts, ","));
   } else {
     attributes.Set(field.name(), numbers);
   }

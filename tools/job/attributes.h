@@ -11,7 +11,7 @@ const google::protobuf::FieldDescriptor* KindOf(const google::protobuf::Message&
 
 // The fields of a message by name, with declared defaults for those that say nothing; an `optional` field that says
 // nothing and has no default is left out, and so are inner messages. Lists of texts are as JoinTexts() writes them
-// (oneflow_core/text_list.h).
+// (oneflow_core/text_list.h), lists of fractions are a text with commas between them: "0.1,0.01".
 AttrMap AttributesOf(const google::protobuf::Message& message);
 // Of the message that is of KindOf() `message`; no attributes if there is none, or it is no message.
 AttrMap AttributesOfKind(const google::protobuf::Message& message);

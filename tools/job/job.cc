@@ -26,6 +26,7 @@
 #include "tools/job/phases.h"
 #include "tools/job/pipeline.h"
 #include "tools/job/program.h"
+#include "tools/job/schedule.h"
 #include "tools/job/slots.h"
 #include "tools/job/validate.h"
 #include "tools/job/visible_text.h"
@@ -59,12 +60,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.device = spec.device() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.micro_batches = config.train().micro_batches();
   options.optimizer = OptimizerOf(said.train().optimizer());
-  const pb::Schedule schedule = WithDefaults(config.train().schedule());
-  options.schedule.learning_rate = schedule.learning_rate();
-  options.schedule.kind = schedule.kind();
-  options.schedule.warmup_steps = schedule.warmup_steps();
-  options.schedule.total_steps = config.train().steps();
-  options.schedule.min_ratio = schedule.min_ratio();
+  options.schedule = ScheduleOf(said.train());
   options.seed = config.seed();
   options.check_replicas = config.check_replicas();
   options.fuse = !config.unfused();

@@ -13,6 +13,7 @@
 #include "tools/job/cluster.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/meshes.h"
+#include "tools/job/schedule.h"
 
 namespace oneflow {
 namespace {
@@ -121,8 +122,9 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   const pb::Sgd& sgd = train.optimizer().sgd();
   check.Require(!sgd.nesterov() || sgd.momentum() > 0, "train.optimizer.sgd.nesterov", "needs a momentum > 0");
-  const pb::Schedule& schedule = train.schedule();
-  check.Require(schedule.learning_rate() > 0 || train.steps() == 0, "train.schedule.learning_rate", "is missing");
+  check.Require(train.schedule().learning_rate() > 0 || train.steps() == 0, "train.schedule.learning_rate",
+                "is missing");
+  if (check.status().ok()) Complain(CheckSchedule(train), "train.schedule", check);
 }
 
 void CheckCheckpoint(const pb::JobConfig& c, Checker& check) {

@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "kernels/optimizer_updates.h"
+#include "kernels/rate_schedule.h"
 #include "oneflow_core/attr_text.h"
 #include "oneflow_core/optimizer_rules.h"
+#include "oneflow_core/rate_schedules.h"
 #include "test/support/ops/kit.h"
 
 namespace oneflow::testing::OptimizerOps {
@@ -42,16 +44,10 @@ Tensors LossScaleUpdate(RefCall& c) {
   return {};
 }
 
+// By the rows of rate_schedule_table.h: test/kernels/rate_schedule_test.cc holds their formulas, and so does PyTorch.
 Tensors LrSchedule(RefCall& c) {
-  const double step = c.in[0].values[0], base = c.attrs.Double("base"), floor = base * c.attrs.Double("min_ratio");
-  const double warmup = c.attrs.Double("warmup"), total = c.attrs.Double("total");
-  const std::string kind = c.attrs.String("kind");
-  const double progress = step >= total ? 1 : (step - warmup) / (total - warmup);
   RefTensor lr = Zeros({});
-  lr.values[0] = step < warmup        ? base * (step + 1) / warmup
-                 : kind == "constant" ? base
-                 : kind == "linear"   ? base + (floor - base) * progress
-                                      : floor + (base - floor) * (1 + std::cos(M_PI * progress)) / 2;
+  lr.values[0] = RateAt(RateSchedule(c.attrs), c.in[0].values[0]);
   return {lr};
 }
 
@@ -111,11 +107,37 @@ loss_scale_update(f32[] i64[] f32[]) {growth=2.0 backoff=1.0 interval=2000} ! at
 loss_scale_update(f32[] i64[] f32[]) {growth=2.0 backoff=0.5 interval=0} ! attribute 'interval' is 0 but must be at
     least 1
 loss_scale_update(f32[] f32[] f32[]) {growth=2.0 backoff=0.5 interval=2000} ! good_steps is f32[] but must be i64
-lr_schedule(i64[]) {base=0.001 warmup=10 total=100 min_ratio=0.1 kind=cosine} = f32[]
-lr_schedule(i64[]) {base=1 kind=constant} = f32[]
-lr_schedule(i32[]) {base=0.001 kind=constant} ! step is i32[] but must be i64
-lr_schedule(i64[]) {base=0.001 kind=step} ! attribute 'kind' is 'step' but must be 'constant', 'cosine' or 'linear'
-lr_schedule(i64[]) {base=0.001 kind=linear warmup=-1} ! attribute 'warmup' is -1 but must be at least 0
+lr_schedule(i64[]) {learning_rate=0.001 warmup_steps=10 steps=100 min_ratio=0.1 kind=cosine} = f32[]
+lr_schedule(i64[]) {learning_rate=1 kind=constant} = f32[]
+lr_schedule(i32[]) {learning_rate=0.001 kind=constant} ! step is i32[] but must be i64
+lr_schedule(i64[]) {learning_rate=0.001 kind=step} ! attribute 'kind': is 'step' but must be 'constant', 'cosine',
+    'linear', 'inverse_sqrt', 'wsd', 'one_cycle', 'piecewise' or 'restarts'
+lr_schedule(i64[]) {learning_rate=0.001 kind=linear warmup_steps=-1} ! attribute 'warmup_steps': is -1 but must be at
+    least 0
+lr_schedule(i64[]) {learning_rate=0.001 kind=linear min_ratio=1.5} ! attribute 'min_ratio': is 1.5 but must be in [0,
+    1]
+lr_schedule(i64[]) {learning_rate=0.001 kind=constant steps=9} ! attribute 'steps': schedule 'constant' does not read
+    it, but 'cosine', 'linear', 'wsd' and 'one_cycle' do
+lr_schedule(i64[]) {learning_rate=0.001 kind=wsd steps=90 warmup_steps=50 decay_steps=50} ! attribute 'decay_steps':
+    the decay takes 50 steps, but of 90 steps 50 are the warm-up
+lr_schedule(i64[]) {learning_rate=0.001 kind=wsd steps=90 decay_form=steep} ! attribute 'decay_form': is 'steep' but
+    must be 'linear', 'cosine', 'exponential' or 'minus_sqrt'
+lr_schedule(i64[]) {learning_rate=0.001 kind=one_cycle steps=90} ! attribute 'warmup_steps': is missing: the rate of
+    'one_cycle' rises for so many steps (usually 0.3 of all)
+lr_schedule(i64[]) {learning_rate=0.001 kind=one_cycle steps=90 warmup_steps=90} ! attribute 'warmup_steps': is 90 but
+    must be less than the cycle's steps, which are 90
+lr_schedule(i64[]) {learning_rate=0.001 kind=piecewise} ! attribute 'boundaries': is missing: the steps at which the
+    rate changes
+lr_schedule(i64[]) {learning_rate=0.001 kind=piecewise boundaries=[3,2] factors=0.1,0.2} ! attribute 'boundaries': 2
+    does not follow on 3
+lr_schedule(i64[]) {learning_rate=0.001 kind=piecewise warmup_steps=5 boundaries=[3] factors='0.1'} ! attribute
+    'boundaries': 3 is within the warm-up, which ends at step 5
+lr_schedule(i64[]) {learning_rate=0.001 kind=piecewise boundaries=[3,4] factors='0.1'} ! attribute 'factors': has 1,
+    but there are 2 boundaries; each has one
+lr_schedule(i64[]) {learning_rate=0.001 kind=piecewise boundaries=[3] factors=much} ! attribute 'factors': 'much' is
+    no finite number >= 0
+lr_schedule(i64[]) {learning_rate=0.001 kind=restarts} ! attribute 'cycle_steps': is missing: the steps of the first
+    cycle
 adamw_update(f32[2] f32[2] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=0.95 epsilon=1e-8 weight_decay=0.1} =
 adamw_update(f32[2] f32[2] f32[2] f32[3] f32[] f32[] i64[]) {beta1=0.9 beta2=0.95 epsilon=1e-8} ! g is f32[3] but w
     needs f32[2]
@@ -188,18 +210,38 @@ void AddLossScales(OpCases& cases) {
   }
 }
 
+// Steps before, at and behind every place where a schedule turns.
 void AddSchedules(OpCases& cases) {
-  for (const char* kind : {"constant", "cosine", "linear"}) {
-    AttrMap attrs = {{"base", 0.003},
-                     {"warmup", int64_t{10}},
-                     {"total", int64_t{100}},
-                     {"min_ratio", 0.1},
-                     {"kind", std::string(kind)}};
-    for (const int64_t step : {0, 9, 10, 55, 99, 100, 1000}) {
+  const int64_t warmup = 10, steps = 100;
+  std::vector<AttrMap> schedules = {
+      {{"kind", std::string("constant")}},
+      {{"kind", std::string("cosine")}, {"steps", steps}, {"min_ratio", 0.1}},
+      {{"kind", std::string("linear")}, {"steps", steps}, {"min_ratio", 0.1}},
+      {{"kind", std::string("inverse_sqrt")}, {"min_ratio", 0.2}},
+      {{"kind", std::string("inverse_sqrt")}, {"timescale_steps", int64_t{7}}},
+      {{"kind", std::string("one_cycle")}, {"steps", steps}, {"min_ratio", 0.1}},
+      {{"kind", std::string("one_cycle")}, {"steps", steps}, {"decay_form", std::string("linear")}},
+      {{"kind", std::string("piecewise")},
+       {"boundaries", std::vector<int64_t>{10, 55}},
+       {"factors", std::string("0.5,0.125")}},
+      {{"kind", std::string("restarts")}, {"cycle_steps", int64_t{15}}, {"min_ratio", 0.1}},
+      {{"kind", std::string("restarts")}, {"cycle_steps", int64_t{15}}, {"cycle_growth", int64_t{2}}}};
+  for (const std::string& form : DecayForms()) {
+    schedules.push_back({{"kind", std::string("wsd")},
+                         {"steps", steps},
+                         {"min_ratio", 0.1},
+                         {"decay_steps", int64_t{46}},
+                         {"decay_form", form}});
+  }
+  schedules.push_back({{"kind", std::string("wsd")}, {"steps", steps}, {"decay_share", 0.5}});
+  for (AttrMap& attrs : schedules) {
+    attrs.Set("learning_rate", 0.003);
+    attrs.Set("warmup_steps", warmup);
+    for (const int64_t step : {0, 9, 10, 24, 25, 54, 55, 99, 100, 1000}) {
       cases.push_back({"lr_schedule", "step", attrs, {Scalar(static_cast<double>(step), DType::kInt64)}, 1e-6});
     }
-    attrs = {
-        {"base", 0.5}, {"warmup", int64_t{0}}, {"total", int64_t{8}}, {"min_ratio", 0.0}, {"kind", std::string(kind)}};
+    if (attrs.String("kind") == "one_cycle") continue;
+    attrs.Set("warmup_steps", int64_t{0});
     cases.push_back({"lr_schedule", "no warm-up", attrs, {Scalar(2, DType::kInt64)}, 1e-6});
   }
 }
@@ -225,8 +267,10 @@ void AddExamples(Random& r, OpCases& cases) {
                    {{"growth", 2.0}, {"backoff", 0.5}, {"interval", int64_t{2000}}},
                    {Scalar(1024), Scalar(7, DType::kInt64), Scalar(0.5)},
                    0});
-  cases.push_back(
-      {"lr_schedule", "small", {{"base", 0.1}, {"kind", std::string("constant")}}, {Scalar(5, DType::kInt64)}});
+  cases.push_back({"lr_schedule",
+                   "small",
+                   {{"learning_rate", 0.1}, {"kind", std::string("constant")}},
+                   {Scalar(5, DType::kInt64)}});
   cases.push_back({"adamw_update",
                    "small",
                    {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}},
@@ -246,7 +290,6 @@ void AddEdges(Random& r, OpCases& cases) {
     cases.push_back({"clip_scale", "norm", {{"max_norm", max_norm}}, {r.Uniform({}, 4, 50)}});
   }
   AddSchedules(cases);
-  AddLossScales(cases);
   cases.push_back({"loss_scale_update",
                    "no less than the smallest normal number",
                    {{"growth", 2.0}, {"backoff", 0.5}, {"interval", int64_t{2000}}},

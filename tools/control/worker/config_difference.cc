@@ -8,6 +8,7 @@
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "proto/job.pb.h"
+#include "tools/job/schedule.h"
 
 namespace oneflow {
 namespace {
@@ -67,8 +68,7 @@ void LeaveOut(pb::JobConfig& config) {
   config.mutable_data()->clear_least_read_ms();
   config.mutable_train()->clear_micro_batches();
   config.mutable_train()->clear_stop();
-  const std::string& kind = config.train().schedule().kind();
-  if (kind.empty() || kind == "constant") config.mutable_train()->clear_steps();
+  if (!RateNeedsSteps(config.train())) config.mutable_train()->clear_steps();
 }
 
 }  // namespace
