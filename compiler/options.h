@@ -17,11 +17,25 @@
 
 namespace oneflow {
 
-struct OptimizerOptions {
-  std::string rule = "adamw";  // of oneflow_core/optimizer_rules.h
-  AttrMap attributes;          // that are not the rule's defaults
-  double weight_decay = 0;     // applied to variables of two or more dimensions
-  double clip_norm = 0;        // global gradient norm; 0: no clipping (the norm is still measured)
+// How a variable is updated.
+struct UpdateOptions {
+  std::string rule = "adamw";   // of oneflow_core/optimizer_rules.h
+  AttrMap attributes;           // that are not the rule's defaults
+  double weight_decay = 0;      // of variables of two or more dimensions
+  bool decays_vectors = false;  // of all others too
+  double rate = 1;              // times the rate of the schedule
+  bool frozen = false;          // not at all: it has no gradient and no state
+};
+
+// The variables whose names match (compiler/parameter_groups.h).
+struct ParameterGroup : UpdateOptions {
+  std::string match;
+};
+
+// The job's update, of variables that are in no group.
+struct OptimizerOptions : UpdateOptions {
+  double clip_norm = 0;                // global gradient norm; 0: no clipping (the norm is still measured)
+  std::vector<ParameterGroup> groups;  // the first that matches a variable has it
 };
 
 struct ScheduleOptions {

@@ -5,11 +5,12 @@
 // A gradient may have another floating type than its value: f32 sums stay f32, and a reader casts a gradient to the
 // type that it needs. The gradient of a variable has the variable's type.
 //
-// Only values on a path from a trainable variable get a gradient. The start is 1/k rather than 1, so that the sum over
-// k micro-batches is the gradient of their mean, times the loss scale if there is one (loss_scale.h).
+// Only values on a path from a trainable variable that is not frozen get a gradient. The start is 1/k rather than 1, so
+// that the sum over k micro-batches is the gradient of their mean, times the loss scale if there is one (loss_scale.h).
 #include <algorithm>
 #include <map>
 
+#include "compiler/parameter_groups.h"
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/grad_context.h"
@@ -76,10 +77,8 @@ class Differentiator {
     }
   }
 
-  bool IsTrainable(NodeId id) const {
-    const Node& node = graph().node(id);
-    return builder_.ops().Is(node.op, OpKind::kVariable) && node.attrs.Bool("trainable");
-  }
+  // A frozen variable is a constant of the step.
+  bool IsTrainable(NodeId id) const { return IsTrained(graph().node(id), builder_.ops(), options_.optimizer); }
 
   // A node with provenance, and with the source line and placement hint of node `like`.
   Tensor Add(NodeId like, absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
@@ -232,7 +231,11 @@ class Differentiator {
       if (contributions_.count(node.outputs[0]) > 0) continue;
       warnings_.push_back(absl::StrCat(Where(node), ": no loss depends on it, so it is not trained"));
     }
-    if (num_trainable == 0) return absl::InvalidArgumentError("there is a loss but no trainable variable");
+    if (num_trainable == 0) {
+      return absl::InvalidArgumentError(options_.optimizer.groups.empty()
+                                            ? "there is a loss but no trainable variable"
+                                            : "there is a loss but no trainable variable that is not frozen");
+    }
     if (static_cast<int>(warnings_.size()) < num_trainable) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("there is a loss, but it depends on none of ", num_trainable, " trainable variables"));

@@ -1,5 +1,6 @@
 // The update. One global gradient norm is measured (and clipped on request), one learning rate is computed from the
-// step counter, and every trainable variable gets an update node with its own state variables:
+// step counter, and every variable that is trained gets update nodes and its own state variables, by the rule, rate and
+// decay of its group (compiler/parameter_groups.h):
 //
 //   "<w>/adam_m", ...: the rule's states                like the variable, zeros (oneflow_core/optimizer_rules.h)
 //   "optimizer/step"                                    i64, counts the steps taken
@@ -7,9 +8,11 @@
 //
 // A model with a variable of such a name is refused.
 //
-// Only matrices and larger tensors are decayed: decaying biases and gains of norms is known to hurt.
+// Only matrices and larger tensors are decayed, because decaying biases and gains of norms is known to hurt; unless
+// their group says how much.
 #include <map>
 
+#include "compiler/parameter_groups.h"
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/graph_editor.h"
@@ -20,14 +23,14 @@ namespace {
 
 class OptimizerBuilder {
  public:
-  OptimizerBuilder(const OpRegistry& ops, Graph graph, const CompileOptions& options, const OptimizerRule& rule)
-      : builder_(ops, std::move(graph)), options_(options), rule_(rule) {
+  OptimizerBuilder(const OpRegistry& ops, Graph graph, const CompileOptions& options)
+      : builder_(ops, std::move(graph)), options_(options) {
     ForNone();
   }
 
   absl::StatusOr<Graph> Run() {
     FindUserVariables();
-    FindParameters();
+    OF_RETURN_IF_ERROR(FindParameters());
     Step();
     Norm();
     for (const Parameter& parameter : parameters_) {
@@ -51,6 +54,8 @@ class OptimizerBuilder {
     PlacementHint at;
     SbpHint hint;
     Tensor value, gradient;
+    const UpdateOptions* update;
+    const OptimizerRule* rule;
   };
 
   // New nodes serve `parameter`, or no variable in particular.
@@ -70,17 +75,27 @@ class OptimizerBuilder {
     return builder_.Op(op, inputs, std::move(attrs), std::source_location::current(), name);
   }
 
-  void FindParameters() {
+  static absl::StatusOr<const OptimizerRule*> Rule(const std::string& name) {
+    const OptimizerRule* const rule = FindOptimizerRule(name);
+    if (rule != nullptr) return rule;
+    return absl::InvalidArgumentError(absl::StrCat("there is no optimizer '", name, "'"));
+  }
+
+  // InvalidArgument if there is no such rule.
+  absl::Status FindParameters() {
     const Graph& graph = builder_.graph();
     const std::vector<ValueId> gradients = VariableGradients(graph);
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
       if (!builder_.ops().Is(node.op, OpKind::kVariable) || !node.attrs.Bool("trainable")) continue;
-      if (gradients[id] < 0) continue;  // no loss depends on it
+      if (gradients[id] < 0) continue;  // it is frozen, or no loss depends on it
+      const UpdateOptions& update = UpdateOf(options_.optimizer, node.name);
+      OF_ASSIGN_OR_RETURN(const OptimizerRule* const rule, Rule(update.rule));
       parameters_.push_back({id, node.name, node.source, node.at, graph.value(node.outputs[0]).hint,
-                             Tensor(&builder_, node.outputs[0]), Tensor(&builder_, gradients[id])});
+                             Tensor(&builder_, node.outputs[0]), Tensor(&builder_, gradients[id]), &update, rule});
     }
     for (Parameter& parameter : parameters_) Widen(parameter);
+    return absl::OkStatus();
   }
 
   // A user's variable must not have a name of the optimizer: it would become optimizer state in training and in
@@ -184,32 +199,52 @@ class OptimizerBuilder {
     Op("assign", {kept, gradient}, {}, absl::StrCat(parameter.name, "/grad/keep"));
   }
 
-  double Decay(const Parameter& parameter) const {
-    return parameter.value.shape().rank() >= 2 ? options_.optimizer.weight_decay : 0.0;
+  static double Decay(const Parameter& parameter) {
+    const UpdateOptions& update = *parameter.update;
+    return update.decays_vectors || parameter.value.shape().rank() >= 2 ? update.weight_decay : 0.0;
   }
 
-  void Update(const Parameter& parameter) {
-    std::vector<Tensor> operands = {parameter.value};
-    for (const OptimizerState& state : rule_.states) {
-      operands.push_back(State(parameter, absl::StrCat("/", state.suffix)));
+  // The learning rate times `factor`, made once.
+  Tensor Rate(double factor) {
+    if (factor == 1) return learning_rate_;
+    const auto [at, is_new] = rates_.try_emplace(factor);
+    if (is_new) {
+      ForNone();
+      at->second = Op("scale", {learning_rate_}, {{"alpha", factor}}, "optimizer/lr/scaled")[0];
     }
-    operands.insert(operands.end(), {parameter.gradient, learning_rate_, scale_});
-    if (rule_.reads_step) operands.push_back(step_);
-    AttrMap attrs = options_.optimizer.attributes;
-    for (const OptimizerAttribute& attribute : rule_.attributes) {
+    return at->second;
+  }
+
+  // The attributes of the update: the group's, and the rule's defaults.
+  static AttrMap Attributes(const Parameter& parameter) {
+    AttrMap attrs = parameter.update->attributes;
+    for (const OptimizerAttribute& attribute : parameter.rule->attributes) {
       if (attrs.Has(attribute.name)) continue;
       attrs.Set(attribute.name, attribute.is_flag ? Attr(attribute.value != 0) : Attr(attribute.value));
     }
     attrs.Set("weight_decay", Decay(parameter));
-    Op(absl::StrCat(rule_.name, "_update"), operands, std::move(attrs), absl::StrCat(parameter.name, "/update"));
+    return attrs;
+  }
+
+  void Update(const Parameter& parameter) {
+    const Tensor rate = Rate(parameter.update->rate);
+    For(parameter);
+    const OptimizerRule& rule = *parameter.rule;
+    std::vector<Tensor> operands = {parameter.value};
+    for (const OptimizerState& state : rule.states) {
+      operands.push_back(State(parameter, absl::StrCat("/", state.suffix)));
+    }
+    operands.insert(operands.end(), {parameter.gradient, rate, scale_});
+    if (rule.reads_step) operands.push_back(step_);
+    Op(absl::StrCat(rule.name, "_update"), operands, Attributes(parameter), absl::StrCat(parameter.name, "/update"));
   }
 
   GraphEditor builder_;
   const CompileOptions& options_;
-  const OptimizerRule& rule_;
   const bool scales_loss_ = ScalesLoss(builder_.graph());
   std::map<std::string, std::string> users_;  // variables of the model: where each is, by name
   std::vector<Parameter> parameters_;
+  std::map<double, Tensor> rates_;  // by factor of the learning rate
   Tensor step_, learning_rate_, scale_, norm_, skipped_;
 };
 
@@ -217,11 +252,7 @@ class OptimizerBuilder {
 
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context) {
   if (!graph.is_trained()) return false;
-  const OptimizerRule* const rule = FindOptimizerRule(context.options.optimizer.rule);
-  if (rule == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no optimizer '", context.options.optimizer.rule, "'"));
-  }
-  OF_ASSIGN_OR_RETURN(graph, OptimizerBuilder(context.ops, std::move(graph), context.options, *rule).Run());
+  OF_ASSIGN_OR_RETURN(graph, OptimizerBuilder(context.ops, std::move(graph), context.options).Run());
   return true;
 }
 

@@ -73,6 +73,9 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 //   ...                    add_n -> clip_scale -> scale       (w, adam_m, adam_v mut), grad, lr, ... -> adamw_update
 //   v/grad -> square_sum -/                 \-> norm -> fetch  step mut -> increment
 //
+// What is frozen has no gradient and is left alone. Groups of variables (compiler/parameter_groups.h) may have a rule,
+// decay and rate of their own; their rate is `scale` of lr.
+//
 // If the loss is scaled (loss_scale.h), the scale is divided out before clip_scale. Rounded gradients are widened
 // first. InvalidArgument if a variable of the model has the name of one of the optimizer's.
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);

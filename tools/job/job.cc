@@ -362,6 +362,7 @@ absl::Status CompileFallbacks(Job& job, const OpRegistry& ops) {
 
 absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
   job.warnings.clear();
+  OF_RETURN_IF_ERROR(CheckGroups(job.config, job.options.optimizer, job.program, ops));
   absl::StatusOr<pb::PlanSet> compiled = Compile(job.program, job.options, ops, &job.warnings);
   if (compiled.status().code() == absl::StatusCode::kFailedPrecondition && HasDefaultSchedule(job.config.config)) {
     return absl::FailedPreconditionError(absl::StrCat(

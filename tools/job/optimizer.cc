@@ -2,33 +2,102 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "compiler/parameter_groups.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "tools/job/attributes.h"
 
 namespace oneflow {
+namespace {
 
-OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer) {
-  OptimizerOptions options;
-  options.clip_norm = optimizer.clip_norm();
-  const google::protobuf::FieldDescriptor* const kind = KindOf(optimizer);
-  if (kind == nullptr) return options;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// What the message's `kind` says of the rule; nothing where it says none.
+void TakeRule(const Message& message, UpdateOptions& options) {
+  const FieldDescriptor* const kind = KindOf(message);
+  if (kind == nullptr) return;
   options.rule = kind->name();
-  const google::protobuf::Message& rule = optimizer.GetReflection()->GetMessage(optimizer, kind);
+  options.attributes = AttrMap();
+  const Message& rule = message.GetReflection()->GetMessage(message, kind);
   const google::protobuf::Reflection& fields = *rule.GetReflection();
   for (int i = 0; i < kind->message_type()->field_count(); ++i) {
-    const google::protobuf::FieldDescriptor* const field = kind->message_type()->field(i);
+    const FieldDescriptor* const field = kind->message_type()->field(i);
     if (field->name() == "weight_decay") {
       options.weight_decay = fields.GetDouble(rule, field);
     } else if (field->has_presence() && !fields.HasField(rule, field)) {
       continue;
-    } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_BOOL) {
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
       options.attributes.Set(field->name(), fields.GetBool(rule, field));
     } else {
       options.attributes.Set(field->name(), fields.GetDouble(rule, field));
     }
   }
+}
+
+// Of the message that `kind` names; 0 where there is none.
+double WeightDecayOf(const Message& message) {
+  UpdateOptions options;
+  TakeRule(message, options);
+  return options.weight_decay;
+}
+
+}  // namespace
+
+OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer) {
+  OptimizerOptions options;
+  options.clip_norm = optimizer.clip_norm();
+  TakeRule(optimizer, options);
+  for (const pb::ParameterGroup& said : optimizer.groups()) {
+    ParameterGroup group;
+    static_cast<UpdateOptions&>(group) = options;
+    group.match = said.match();
+    group.frozen = said.frozen();
+    if (said.has_rate()) group.rate = said.rate();
+    TakeRule(said, group);
+    if (said.has_weight_decay()) {
+      group.weight_decay = said.weight_decay();
+      group.decays_vectors = true;
+    }
+    options.groups.push_back(std::move(group));
+  }
   return options;
+}
+
+void CheckOptimizer(const pb::Optimizer& optimizer, Checker& check) {
+  const std::string path = "train.optimizer";
+  const auto check_sgd = [&](const pb::Sgd& sgd, const std::string& of) {
+    check.Require(!sgd.nesterov() || sgd.momentum() > 0, of + ".sgd.nesterov", "needs a momentum > 0");
+  };
+  check_sgd(optimizer.sgd(), path);
+  for (int i = 0; i < optimizer.groups_size(); ++i) {
+    const pb::ParameterGroup& group = optimizer.groups(i);
+    const std::string of = absl::StrCat(path, ".groups[", i, "]");
+    check_sgd(group.sgd(), of);
+    const FieldDescriptor* const kind = KindOf(group);
+    const std::string frozen = "is given, but the group is frozen";
+    check.Require(!group.frozen() || !group.has_rate(), of + ".rate", frozen);
+    check.Require(!group.frozen() || !group.has_weight_decay(), of + ".weight_decay", frozen);
+    check.Require(!group.frozen() || kind == nullptr, absl::StrCat(of, ".", kind == nullptr ? "" : kind->name()),
+                  frozen);
+    const double of_rule = WeightDecayOf(group);
+    check.Require(!group.has_weight_decay() || of_rule == 0, of + ".weight_decay",
+                  absl::StrCat(group.weight_decay(), " is given beside ", kind == nullptr ? "" : kind->name(),
+                               ".weight_decay, ", of_rule));
+  }
+}
+
+absl::Status CheckGroups(const SourcedConfig& config, const OptimizerOptions& optimizer, const Program& program,
+                         const OpRegistry& ops) {
+  for (const Graph& graph : program) {
+    if (!graph.is_trained()) continue;
+    for (size_t i = 0; i < optimizer.groups.size(); ++i) {
+      OF_RETURN_IF_ERROR_AT(CheckGroup(optimizer, static_cast<int>(i), graph, ops),
+                            config.Where(absl::StrCat("train.optimizer.groups[", i, "].match")));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

@@ -13,6 +13,7 @@
 #include "tools/job/cluster.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/meshes.h"
+#include "tools/job/optimizer.h"
 #include "tools/job/schedule.h"
 
 namespace oneflow {
@@ -120,8 +121,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   CheckPrecision(c, check);
   check.Require(train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
-  const pb::Sgd& sgd = train.optimizer().sgd();
-  check.Require(!sgd.nesterov() || sgd.momentum() > 0, "train.optimizer.sgd.nesterov", "needs a momentum > 0");
+  CheckOptimizer(train.optimizer(), check);
   check.Require(train.schedule().learning_rate() > 0 || train.steps() == 0, "train.schedule.learning_rate",
                 "is missing");
   if (check.status().ok()) Complain(CheckSchedule(train), "train.schedule", check);

@@ -108,8 +108,8 @@ TEST(PackWeightsTest, WhatIsReadInOtherWaysIsRoundedOnceForAll) {
 }
 
 // By pass: how often it packs a weight one way and both ways.
-using Counts = std::pair<size_t, size_t>;
-Counts PacksOf(const Graph& graph) {
+using PackCounts = std::pair<size_t, size_t>;
+PackCounts PacksOf(const Graph& graph) {
   return {NamesOf(graph, "pack_weight").size(), NamesOf(graph, "pack_weight_both_ways").size()};
 }
 absl::StatusOr<Graph> PackedOnce(Graph graph, const CompileOptions& options) {
@@ -118,7 +118,7 @@ absl::StatusOr<Graph> PackedOnce(Graph graph, const CompileOptions& options) {
 
 TEST(PackOnceTest, MicroBatchesReadPanelsThatOnePassOverTheWeightMade) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, PackedOnce(TwoProducts({}, 128), InBf16({}, 2)));
-  EXPECT_EQ(PacksOf(graph), Counts(1, 1)) << "no gradient flows through w";
+  EXPECT_EQ(PacksOf(graph), PackCounts(1, 1)) << "no gradient flows through w";
   const Node& both = NodeOf(graph, NamesOf(graph, "pack_weight_both_ways")[0]);
   EXPECT_EQ(ProducerOf(graph, both, 0).name, "v");
   ASSERT_EQ(both.outputs.size(), 2);
@@ -129,7 +129,7 @@ TEST(PackOnceTest, MicroBatchesReadPanelsThatOnePassOverTheWeightMade) {
 
 TEST(PackOnceTest, PanelsOfOneMicroBatchAreMadeWhenTheyAreWanted) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, PackedOnce(TwoProducts(), InBf16()));
-  EXPECT_EQ(PacksOf(graph), Counts(3, 0)) << "those of the gradient would be there all through forward";
+  EXPECT_EQ(PacksOf(graph), PackCounts(3, 0)) << "those of the gradient would be there all through forward";
 }
 
 TEST(PackOnceTest, AFusedHeadReadsPanelsThatOnePassOverTheWeightMade) {
@@ -141,9 +141,9 @@ TEST(PackOnceTest, AFusedHeadReadsPanelsThatOnePassOverTheWeightMade) {
   CompileOptions apart = InBf16();
   apart.fuse = false;
   ASSERT_OK_AND_ASSIGN(const Graph of_parts, PackedOnce(graph, apart));
-  EXPECT_EQ(PacksOf(of_parts), Counts(2, 0));
+  EXPECT_EQ(PacksOf(of_parts), PackCounts(2, 0));
   ASSERT_OK_AND_ASSIGN(graph, PackedOnce(std::move(graph), InBf16()));
-  EXPECT_EQ(PacksOf(graph), Counts(0, 1));
+  EXPECT_EQ(PacksOf(graph), PackCounts(0, 1));
 }
 
 }  // namespace

@@ -42,6 +42,39 @@ TEST(OptimizerTest, ARuleIsAMessageWhoseFieldsAreItsAttributes) {
   }
 }
 
+TEST(OptimizerTest, AGroupMayHaveEveryRule) {
+  const auto kinds = [](const google::protobuf::Descriptor& message) {
+    std::vector<std::pair<std::string, std::string>> kinds;
+    const google::protobuf::OneofDescriptor& kind = *message.FindOneofByName("kind");
+    for (int i = 0; i < kind.field_count(); ++i) {
+      kinds.push_back({kind.field(i)->name(), kind.field(i)->message_type()->name()});
+    }
+    return kinds;
+  };
+  EXPECT_EQ(kinds(*pb::ParameterGroup::descriptor()), kinds(*pb::Optimizer::descriptor()));
+}
+
+TEST(OptimizerTest, AGroupChangesWhatItSays) {
+  const OptimizerOptions optimizer = Of(
+      "adamw { beta2: 0.5 weight_decay: 0.25 } groups { match: 'a' rate: 0.1 } groups { match: 'b' weight_decay: 0 } "
+      "groups { match: 'c' frozen: true } groups { match: 'd' sgd { momentum: 0.5 weight_decay: 2 } }");
+  ASSERT_EQ(optimizer.groups.size(), 4u);
+  const ParameterGroup &a = optimizer.groups[0], &b = optimizer.groups[1], &d = optimizer.groups[3];
+  EXPECT_EQ(a.match, "a");
+  EXPECT_EQ(a.rate, 0.1);
+  EXPECT_EQ(a.rule, "adamw");
+  EXPECT_EQ(a.attributes, (AttrMap{{"beta2", 0.5}}));
+  EXPECT_EQ(a.weight_decay, 0.25);
+  EXPECT_FALSE(a.decays_vectors);
+  EXPECT_EQ(b.weight_decay, 0);
+  EXPECT_TRUE(b.decays_vectors);
+  EXPECT_FALSE(b.frozen);
+  EXPECT_TRUE(optimizer.groups[2].frozen);
+  EXPECT_EQ(d.rule, "sgd");
+  EXPECT_EQ(d.attributes, (AttrMap{{"momentum", 0.5}, {"nesterov", false}}));
+  EXPECT_EQ(d.weight_decay, 2);
+}
+
 TEST(OptimizerTest, WhatAJobDoesNotSayIsLeftToTheRule) {
   EXPECT_EQ(Of("").rule, OptimizerRules()[0].name);
   const OptimizerOptions lion = Of("lion { beta2: 0.5 weight_decay: 0.25 } clip_norm: 2");
