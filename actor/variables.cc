@@ -4,7 +4,9 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
@@ -15,6 +17,7 @@
 #include "actor/element.h"
 #include "actor/init.h"
 #include "actor/output_file.h"
+#include "oneflow_core/optimizer_rules.h"
 
 namespace oneflow {
 namespace {
@@ -291,7 +294,46 @@ absl::Status Variables::ReadOwned(
   return absl::OkStatus();
 }
 
+namespace {
+
+// "<weight>/<suffix>" of a rule's state, by the weights of the job.
+bool IsOptimizerState(const std::string& name, const std::set<std::string>& weights) {
+  const size_t slash = name.rfind('/');
+  if (slash == std::string::npos || weights.count(name.substr(0, slash)) == 0) return false;
+  for (const OptimizerRule& rule : OptimizerRules()) {
+    for (const OptimizerState& state : rule.states) {
+      if (name.substr(slash + 1) == state.suffix) return true;
+    }
+  }
+  return false;
+}
+
+// A weight that goes on without the state that the others have would make steps of another length.
+template <typename Many>
+absl::Status CheckOptimizerState(const Many& variables, const CheckpointReader& checkpoint) {
+  std::set<std::string> weights;
+  for (const pb::Variable& variable : variables) {
+    if (variable.trainable()) weights.insert(variable.name());
+  }
+  std::vector<std::string> missing;
+  for (const pb::Variable& variable : variables) {
+    if (checkpoint.Find(variable.name()) != nullptr || !IsOptimizerState(variable.name(), weights)) continue;
+    missing.push_back(variable.name());
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint '", checkpoint.folder(), "': ", missing.size(),
+                   " tensors of the optimizer's state are missing, the "
+                   "first is '",
+                   missing[0],
+                   "': when it was saved their weights were frozen or had another optimizer; go on with "
+                   "train.optimizer as it was, or begin anew from its weights (--weights)"));
+}
+
+}  // namespace
+
 absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) const {
+  OF_RETURN_IF_ERROR(CheckOptimizerState(plans_.variables(), checkpoint));
   for (const pb::Variable& variable : plans_.variables()) {
     const std::string where = absl::StrCat("checkpoint '", checkpoint.folder(), "': tensor '", variable.name(), "'");
     const pb::CheckpointTensor* const tensor = checkpoint.Find(variable.name());

@@ -48,8 +48,8 @@ class Variables {
   // Lets `use` read them, each with the number of its elements; on devices with memory of their own, a copy of each.
   absl::Status ReadOwned(const std::function<void(const pb::Variable&, const char* data, int64_t count)>& use) const;
   // Fills the shards of one of our ranks. Different ranks may be filled on different threads. InvalidArgument naming
-  // checkpoint, tensor and both values if a weight is missing or a variable is another tensor there; errors of
-  // CheckpointReader::Read(). State that the checkpoint lacks keeps its initial value.
+  // checkpoint, tensor and both values if a weight or the state of its optimizer is missing, or a variable is another
+  // tensor there; errors of CheckpointReader::Read(). Other state that the checkpoint lacks keeps its initial value.
   absl::Status LoadState(const CheckpointReader& checkpoint, int rank) const;
 
  private:

@@ -72,6 +72,25 @@ TEST_F(SavedStateTest, WhatIsDamagedTakesNoPlace) {
   EXPECT_THAT(Names(), ElementsAre("step-000000020", "step-000000033"));
 }
 
+// Groups may change where the state of what is trained is there: more may be frozen, but not less.
+TEST_F(SavedStateTest, AWeightDoesNotGoOnWithoutTheStateOfItsOptimizer) {
+  const auto frozen = [](const std::string& match) {
+    return Set("train.optimizer.groups", absl::StrCat("{match: '", match, "' frozen: true}"));
+  };
+  ASSERT_EQ(Run("every: 2", Join(Set("train.steps", "2"), frozen("h0/*"))).exit_code, 0);
+  const std::vector<std::string> resumed = Join(Set("train.steps", "4"), {"--resume"});
+  const Outcome thawed = Run("every: 2", resumed);
+  EXPECT_EQ(thawed.exit_code, 1);
+  EXPECT_THAT(thawed.err, AllOf(HasSubstr("step-000000002"), HasSubstr("tensors of the optimizer's state are missing"),
+                                HasSubstr("'h0/"), HasSubstr("adam_m'"), HasSubstr("--weights")));
+  const Outcome other = Run("every: 2", Join(resumed, Set("train.optimizer.sgd", "{}")));
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("sgd_momentum'"));
+  const Outcome more = Run("every: 2", Join(resumed, frozen("h*")));
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_THAT(more.out, HasSubstr("goes on from step 2"));
+}
+
 // The update of step 11 leaves weights that are finite; the loss that follows is not.
 TEST_F(SavedStateTest, AnUpdateThatBreaksTheWeightsDoesNotReplaceWhatIsGood) {
   const std::string rule = "every: 1 keep: 1";
