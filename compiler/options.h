@@ -25,6 +25,7 @@ struct UpdateOptions {
   bool decays_vectors = false;  // of all others too
   double rate = 1;              // times the rate of the schedule
   bool frozen = false;          // not at all: it has no gradient and no state
+  bool is_own_rule = false;     // the rule is for just these variables, whatever the rule says of variables
 };
 
 // The variables whose names match (compiler/parameter_groups.h).

@@ -58,6 +58,49 @@ bool IsTrained(const Node& node, const OpRegistry& ops, const OptimizerOptions& 
   return IsTrainable(node, ops) && !UpdateOf(optimizer, node.name).frozen;
 }
 
+std::vector<bool> HiddenMatrices(const Graph& graph, const OpRegistry& ops) {
+  std::vector<NodeId> matrix(graph.num_values(), -1);  // by value: the variable that it is, perhaps in another type
+  std::vector<bool> hidden(graph.num_nodes(), false), table(graph.num_nodes(), false);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (!IsForward(node)) continue;
+    const OpKind kind = ops.KindOf(node.op);
+    if (IsTrainable(node, ops) && graph.value(node.outputs[0]).type.shape.rank() == 2) {
+      matrix[node.outputs[0]] = id;
+    } else if (kind == OpKind::kCast || kind == OpKind::kAnnotation) {
+      matrix[node.outputs[0]] = matrix[node.inputs[0]];
+    } else {
+      // What reads integers too looks rows up; only products have a use for the whole matrix.
+      const bool looks_up = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                        [&](ValueId input) { return !IsFloating(graph.value(input).type.dtype); });
+      const bool multiplies = ops.Find(node.op)->precision == Precision::kCompute && !looks_up;
+      for (const ValueId input : node.inputs) {
+        if (matrix[input] < 0) continue;
+        if (multiplies) hidden[matrix[input]] = true;
+        if (looks_up) table[matrix[input]] = true;
+      }
+    }
+  }
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) hidden[id] = hidden[id] && !table[id];
+  std::vector<bool> seen(graph.num_values(), false);
+  std::vector<ValueId> from = graph.losses;
+  while (!from.empty()) {
+    const ValueId value = from.back();
+    from.pop_back();
+    if (seen[value]) continue;
+    seen[value] = true;
+    const Node& node = graph.node(graph.value(value).producer);
+    bool makes_outputs = false;
+    for (const ValueId input : node.inputs) {
+      if (matrix[input] < 0 || matrix[value] >= 0) continue;
+      hidden[matrix[input]] = false;
+      makes_outputs = true;
+    }
+    if (!makes_outputs) from.insert(from.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return hidden;
+}
+
 absl::Status CheckGroup(const OptimizerOptions& optimizer, int group, const Graph& graph, const OpRegistry& ops) {
   const std::string& pattern = optimizer.groups[group].match;
   std::vector<std::string> names, taken;

@@ -24,6 +24,10 @@ const UpdateOptions& UpdateOf(const OptimizerOptions& optimizer, absl::string_vi
 // Whether the node is a variable that gets a gradient: a trainable one that is not frozen.
 bool IsTrained(const Node& node, const OpRegistry& ops, const OptimizerOptions& optimizer);
 
+// By node: whether it is a trainable matrix inside the network, which is multiplied by. It is not a table that ids are
+// looked up in, and not the last matrix before a loss, which makes the outputs.
+std::vector<bool> HiddenMatrices(const Graph& graph, const OpRegistry& ops);
+
 // InvalidArgument if a group has no variable: its pattern matches none of the graph's trainable ones, whose names the
 // error lists in part, or only such as groups before it have.
 absl::Status CheckGroup(const OptimizerOptions& optimizer, int group, const Graph& graph, const OpRegistry& ops);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oneflow_core/optimizers/optimizers.h"
+
 namespace oneflow {
 
 const std::vector<OptimizerRule>& OptimizerRules() {
@@ -21,7 +23,11 @@ const std::vector<OptimizerRule>& OptimizerRules() {
                                      {.name = "lion",
                                       .states = {{"m", "lion_momentum"}},
                                       .attributes = {{"beta1", 0.9, 1}, {"beta2", 0.99, 1}},
-                                      .flops = 10}};
+                                      .flops = 10},
+                                     LambRule(),
+                                     LarsRule(),
+                                     AdafactorRule(),
+                                     MuonRule()};
   return *rules;
 }
 

@@ -2,7 +2,7 @@
 // step counter, and every variable that is trained gets update nodes and its own state variables, by the rule, rate and
 // decay of its group (compiler/parameter_groups.h):
 //
-//   "<w>/adam_m", ...: the rule's states                like the variable, zeros (oneflow_core/optimizer_rules.h)
+//   "<w>/adam_m", ...: the rule's states                zeros (oneflow_core/optimizer_rules.h)
 //   "optimizer/step"                                    i64, counts the steps taken
 //   "optimizer/loss_scale", "optimizer/good_steps"      of a scaled loss (loss_scale.h)
 //
@@ -11,12 +11,15 @@
 // Only matrices and larger tensors are decayed, because decaying biases and gains of norms is known to hurt; unless
 // their group says how much.
 #include <map>
+#include <optional>
 
 #include "compiler/parameter_groups.h"
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
+#include "oneflow_core/attr_text.h"
 #include "oneflow_core/graph_editor.h"
 #include "oneflow_core/optimizer_rules.h"
+#include "oneflow_core/optimizer_step.h"
 
 namespace oneflow {
 namespace {
@@ -56,6 +59,7 @@ class OptimizerBuilder {
     Tensor value, gradient;
     const UpdateOptions* update;
     const OptimizerRule* rule;
+    bool by_others = false;  // updated by `others` of the rule that its options name
   };
 
   // New nodes serve `parameter`, or no variable in particular.
@@ -81,7 +85,13 @@ class OptimizerBuilder {
     return absl::InvalidArgumentError(absl::StrCat("there is no optimizer '", name, "'"));
   }
 
-  // InvalidArgument if there is no such rule.
+  // Whether a rule for matrices inside the network is for this variable: any matrix, where its group asks for the rule.
+  bool IsFor(const Node& variable, NodeId id) const {
+    if (builder_.graph().value(variable.outputs[0]).type.shape.rank() != 2) return false;
+    return UpdateOf(options_.optimizer, variable.name).is_own_rule || hidden_[id];
+  }
+
+  // InvalidArgument if there is no such rule, or a group asks for one that its variables cannot have.
   absl::Status FindParameters() {
     const Graph& graph = builder_.graph();
     const std::vector<ValueId> gradients = VariableGradients(graph);
@@ -90,9 +100,19 @@ class OptimizerBuilder {
       if (!builder_.ops().Is(node.op, OpKind::kVariable) || !node.attrs.Bool("trainable")) continue;
       if (gradients[id] < 0) continue;  // it is frozen, or no loss depends on it
       const UpdateOptions& update = UpdateOf(options_.optimizer, node.name);
-      OF_ASSIGN_OR_RETURN(const OptimizerRule* const rule, Rule(update.rule));
+      OF_ASSIGN_OR_RETURN(const OptimizerRule* rule, Rule(update.rule));
+      const bool others = !rule->others.empty() && !IsFor(node, id);
+      if (others && update.is_own_rule) {
+        return absl::InvalidArgumentError(absl::StrCat(Where(node), ": is ",
+                                                       graph.value(node.outputs[0]).type.ToString(), ", but '",
+                                                       rule->name, "' updates matrices alone"));
+      }
+      if (others) {
+        OF_ASSIGN_OR_RETURN(rule, Rule(rule->others));
+      }
       parameters_.push_back({id, node.name, node.source, node.at, graph.value(node.outputs[0]).hint,
-                             Tensor(&builder_, node.outputs[0]), Tensor(&builder_, gradients[id]), &update, rule});
+                             Tensor(&builder_, node.outputs[0]), Tensor(&builder_, gradients[id]), &update, rule,
+                             others});
     }
     for (Parameter& parameter : parameters_) Widen(parameter);
     return absl::OkStatus();
@@ -183,10 +203,17 @@ class OptimizerBuilder {
     return addends.size() == 1 ? addends[0] : Op("add_n", addends, {}, "optimizer/square_sum")[0];
   }
 
-  // A variable beside the parameter, of its type and with its wishes.
-  Tensor State(const Parameter& parameter, absl::string_view suffix) {
-    return NewVariable(absl::StrCat(parameter.name, suffix), parameter.value.type(), parameter.hint,
+  // A variable beside the parameter, of its shape and with its wishes. A dimension of size 1 is not split.
+  Tensor State(const Parameter& parameter, absl::string_view suffix, const Shape& shape) {
+    SbpHint hint = parameter.hint;
+    for (AxisSbp& on : hint) {
+      if (on.sbp.is_split() && shape[on.sbp.dim()] != parameter.value.shape()[on.sbp.dim()]) on.sbp = Sbp::Broadcast();
+    }
+    return NewVariable(absl::StrCat(parameter.name, suffix), {parameter.value.type().dtype, shape}, std::move(hint),
                        absl::StrCat("variable '", parameter.name, "'"));
+  }
+  Tensor State(const Parameter& parameter, absl::string_view suffix) {
+    return State(parameter, suffix, parameter.value.shape());
   }
 
   void Keep(const Parameter& parameter) {
@@ -217,7 +244,8 @@ class OptimizerBuilder {
 
   // The attributes of the update: the group's, and the rule's defaults.
   static AttrMap Attributes(const Parameter& parameter) {
-    AttrMap attrs = parameter.update->attributes;
+    AttrMap attrs;
+    if (!parameter.by_others) attrs = parameter.update->attributes;
     for (const OptimizerAttribute& attribute : parameter.rule->attributes) {
       if (attrs.Has(attribute.name)) continue;
       attrs.Set(attribute.name, attribute.is_flag ? Attr(attribute.value != 0) : Attr(attribute.value));
@@ -229,6 +257,15 @@ class OptimizerBuilder {
   void Update(const Parameter& parameter) {
     const Tensor rate = Rate(parameter.update->rate);
     For(parameter);
+    if (!builder_.status().ok()) return;
+    if (parameter.rule->build == nullptr) {
+      UpdateByOp(parameter, rate);
+    } else {
+      UpdateByOps(parameter, rate);
+    }
+  }
+
+  void UpdateByOp(const Parameter& parameter, const Tensor& rate) {
     const OptimizerRule& rule = *parameter.rule;
     std::vector<Tensor> operands = {parameter.value};
     for (const OptimizerState& state : rule.states) {
@@ -239,12 +276,43 @@ class OptimizerBuilder {
     Op(absl::StrCat(rule.name, "_update"), operands, Attributes(parameter), absl::StrCat(parameter.name, "/update"));
   }
 
+  void UpdateByOps(const Parameter& parameter, const Tensor& rate) {
+    OptimizerStep::Operands operands = {parameter.value, parameter.gradient, rate, scale_, {}};
+    for (const OptimizerState& state : parameter.rule->states) {
+      const Shape& weight = parameter.value.shape();
+      const std::optional<Shape> shape = state.shape == nullptr ? weight : state.shape(weight);
+      if (!shape.has_value()) continue;
+      operands.states[state.operand] = State(parameter, absl::StrCat("/", state.suffix), *shape);
+    }
+    if (!builder_.status().ok()) return;
+    const AttrMap attrs = Attributes(parameter);
+    const OptimizerStep::StepNumber step_number = [&](const std::string& op, const AttrMap& of_op) {
+      return StepNumber(parameter, op, of_op);
+    };
+    const GraphBuilder::Scope scope(builder_, absl::StrCat(parameter.name, "/update"));
+    OptimizerStep step(builder_, operands, attrs, step_number);
+    parameter.rule->build(step);
+  }
+
+  // Made once for all parameters; new nodes then serve `parameter` again.
+  Tensor StepNumber(const Parameter& parameter, const std::string& op, const AttrMap& attrs) {
+    const auto [at, is_new] = step_numbers_.try_emplace(absl::StrCat(op, AttrsToText(attrs)));
+    if (is_new) {
+      ForNone();
+      at->second = builder_.Op1(op, {step_}, attrs);
+      For(parameter);
+    }
+    return at->second;
+  }
+
   GraphEditor builder_;
   const CompileOptions& options_;
   const bool scales_loss_ = ScalesLoss(builder_.graph());
+  const std::vector<bool> hidden_ = HiddenMatrices(builder_.graph(), builder_.ops());
   std::map<std::string, std::string> users_;  // variables of the model: where each is, by name
   std::vector<Parameter> parameters_;
-  std::map<double, Tensor> rates_;  // by factor of the learning rate
+  std::map<double, Tensor> rates_;              // by factor of the learning rate
+  std::map<std::string, Tensor> step_numbers_;  // by op and attributes
   Tensor step_, learning_rate_, scale_, norm_, skipped_;
 };
 

@@ -128,6 +128,38 @@ const char* EmaUpdate(const KernelArgs& args) {
   return nullptr;
 }
 
+// in: v (overwritten), x, scale[].
+const char* GuardedAssign(const KernelArgs& args) {
+  if (std::isnan(args.in[2].as<const float>()[0])) return nullptr;
+  float* const v = args.in[0].as<float>();
+  const float* const x = args.in[1].as<const float>();
+  ParallelFor(args.in[0].count, Grain(2 * sizeof(float)),
+              [&](int64_t begin, int64_t end) { std::copy(x + begin, x + end, v + begin); });
+  return nullptr;
+}
+
+// in: the sums of squares of a and of b; out: the ratio of their norms.
+const char* TrustRatio(const KernelArgs& args) {
+  const AttrMap& attrs = *args.attrs;
+  const double a = std::sqrt(args.in[0].as<const float>()[0]), b = std::sqrt(args.in[1].as<const float>()[0]);
+  const double below = b + attrs.Double("decay") * a + attrs.Double("epsilon");
+  args.out[0].as<float>()[0] = a > 0 && b > 0 ? static_cast<float>(attrs.Double("coefficient", 1) * a / below) : 1.0f;
+  return nullptr;
+}
+
+// in: the step, from 0.
+const char* BiasCorrection(const KernelArgs& args) {
+  const double t = static_cast<double>(args.in[0].as<const int64_t>()[0] + 1);
+  args.out[0].as<float>()[0] = static_cast<float>(1 - std::pow(args.attrs->Double("beta"), t));
+  return nullptr;
+}
+
+const char* StepPower(const KernelArgs& args) {
+  const double t = static_cast<double>(args.in[0].as<const int64_t>()[0] + 1);
+  args.out[0].as<float>()[0] = static_cast<float>(std::pow(t, args.attrs->Double("exponent")));
+  return nullptr;
+}
+
 }  // namespace
 
 KernelList OptimizerKernels() { return {OF_OPTIMIZER_KERNELS()}; }

@@ -229,6 +229,49 @@ const char* EmaUpdate(const KernelArgs& args) {
   return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) { v[i] = v[i] * keep + x[i] * take; });
 }
 
+// in: v (overwritten), x, scale[].
+const char* GuardedAssign(const KernelArgs& args) {
+  float* const v = args.in[0].as<float>();
+  const float* const x = args.in[1].as<const float>();
+  const float* const scale = args.in[2].as<const float>();
+  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
+    if (!isnan(*scale)) v[i] = x[i];
+  });
+}
+
+// in: the sums of squares of a and of b; out: the ratio of their norms.
+const char* TrustRatio(const KernelArgs& args) {
+  const AttrMap& attrs = *args.attrs;
+  const double coefficient = attrs.Double("coefficient", 1), decay = attrs.Double("decay"),
+               epsilon = attrs.Double("epsilon");
+  const float* const squares_a = args.in[0].as<const float>();
+  const float* const squares_b = args.in[1].as<const float>();
+  float* const ratio = args.out[0].as<float>();
+  return ForEach(Stream(args), 1, [=] __device__(int64_t) {
+    const double a = sqrt(static_cast<double>(*squares_a)), b = sqrt(static_cast<double>(*squares_b));
+    *ratio = a > 0 && b > 0 ? static_cast<float>(coefficient * a / (b + decay * a + epsilon)) : 1.0f;
+  });
+}
+
+// in: the step, from 0. 1 - beta^t is -expm1(t log beta).
+const char* BiasCorrection(const KernelArgs& args) {
+  const double log_beta = std::log(args.attrs->Double("beta"));
+  const int64_t* const now = args.in[0].as<const int64_t>();
+  float* const rest = args.out[0].as<float>();
+  return ForEach(Stream(args), 1, [=] __device__(int64_t) {
+    *rest = static_cast<float>(-expm1(static_cast<double>(*now + 1) * log_beta));
+  });
+}
+
+const char* StepPower(const KernelArgs& args) {
+  const double exponent = args.attrs->Double("exponent");
+  const int64_t* const now = args.in[0].as<const int64_t>();
+  float* const power = args.out[0].as<float>();
+  return ForEach(Stream(args), 1, [=] __device__(int64_t) {
+    *power = static_cast<float>(pow(static_cast<double>(*now + 1), exponent));
+  });
+}
+
 }  // namespace
 
 KernelList OptimizerKernels() { return {OF_OPTIMIZER_KERNELS(nullptr, nullptr, AdamwUpdates)}; }

@@ -95,6 +95,32 @@ absl::StatusOr<Types> InferEmaUpdate(const InferContext& c) {
   return Outputs({});
 }
 
+absl::StatusOr<Types> InferGuardedAssign(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"v", kFloat32}, {"x", kFloat32}, {"scale", kFloat32, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(CheckSame("v", c.inputs[0], "x", c.inputs[1]));
+  return Outputs({});
+}
+
+absl::StatusOr<Types> InferTrustRatio(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat32, Exactly(0)}, {"b", kFloat32, Exactly(0)}}));
+  for (const char* name : {"coefficient", "decay", "epsilon"}) {
+    OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, name));
+  }
+  return Outputs({Scalar()});
+}
+
+absl::StatusOr<Types> InferBiasCorrection(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"step", kCounter, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "beta", 1));
+  return Outputs({Scalar()});
+}
+
+absl::StatusOr<Types> InferStepPower(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"step", kCounter, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(NumberAttr(c.attrs, "exponent").status());
+  return Outputs({Scalar()});
+}
+
 OpDef UpdateOp(const OptimizerRule& rule) {
   OpDef op{.name = rule.name + "_update", .rule = "...,", .mutates = {0}};
   op.infer = [&rule](const InferContext& c) -> absl::StatusOr<Types> {
@@ -121,7 +147,13 @@ void AddOptimizerOps(OpRegistry& registry) {
   registry.Add({.name = "loss_scale_update", .rule = ",,->", .infer = InferLossScaleUpdate, .mutates = {0, 1}});
   registry.Add({.name = "lr_schedule", .rule = "->", .infer = InferLrSchedule});
   registry.Add({.name = "ema_update", .rule = "...,...->", .infer = InferEmaUpdate, .mutates = {0}, .averages = {1}});
-  for (const OptimizerRule& rule : OptimizerRules()) registry.Add(UpdateOp(rule));
+  registry.Add({.name = "guarded_assign", .rule = "...,...,->", .infer = InferGuardedAssign, .mutates = {0}});
+  registry.Add({.name = "trust_ratio", .rule = ",->", .infer = InferTrustRatio});
+  registry.Add({.name = "bias_correction", .rule = "->", .infer = InferBiasCorrection});
+  registry.Add({.name = "step_power", .rule = "->", .infer = InferStepPower});
+  for (const OptimizerRule& rule : OptimizerRules()) {
+    if (rule.build == nullptr) registry.Add(UpdateOp(rule));
+  }
 }
 
 }  // namespace oneflow::ops

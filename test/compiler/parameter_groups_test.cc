@@ -3,11 +3,13 @@
 #include <map>
 #include <tuple>
 
+#include "oneflow_core/models/gpt.h"
 #include "test/compiler/passes/testing.h"
 
 namespace oneflow::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -67,6 +69,29 @@ TEST(ParameterGroupsTest, AGroupWithoutVariablesIsRefused) {
   EXPECT_OK(CheckGroup(optimizer, 3, graph, Ops()));
 }
 
+// Tokens are looked up in a table, positions are added, and the head makes the outputs.
+TEST(ParameterGroupsTest, HiddenMatricesAreThoseBetweenTablesAndTheHead) {
+  for (const DType compute : {DType::kFloat32, DType::kBFloat16}) {
+    GptConfig config;
+    config.layers = 1;
+    config.width = 8;
+    config.heads = 2;
+    config.context = 4;
+    ASSERT_OK_AND_ASSIGN(const Program program,
+                         GptProgram(config, {.path = "text"}, {.train = 2}, std::nullopt, Ops()));
+    CompileOptions options = Options({});
+    options.precision.compute = compute;
+    ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("mixed-precision", program[0], options));
+    const std::vector<bool> hidden = HiddenMatrices(graph, Ops());
+    std::vector<std::string> names;
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      if (hidden[id]) names.push_back(graph.node(id).name);
+    }
+    EXPECT_THAT(names, ElementsAre("h0/attn/q/weight", "h0/attn/k/weight", "h0/attn/v/weight", "h0/attn/o/weight",
+                                   "h0/mlp/up/weight", "h0/mlp/down/weight"));
+  }
+}
+
 TEST(ParameterGroupsTest, UpdatesFollowTheirGroups) {
   CompileOptions options = Options({});
   options.optimizer.weight_decay = 0.5;
@@ -117,6 +142,43 @@ TEST(ParameterGroupsTest, SomethingIsToBeTrained) {
   options.optimizer.groups[0].frozen = true;
   EXPECT_THAT(RunUpTo("optimizer", Mlp(), options).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no trainable variable that is not frozen")));
+}
+
+TEST(ParameterGroupsTest, ARuleForMatricesLeavesTheRestToAnother) {
+  GraphBuilder b(Ops(), "g");
+  const Tensor x = Relu(BiasAdd(MatMul(ReadSamples(b, 4).rows, Weight(b, "inside", {16, 8})), Weight(b, "bias", {8})));
+  b.SetLoss(ReduceMean(MatMul(x, Weight(b, "head", {8, 4}))));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, b.Finish());
+  CompileOptions options = Options({});
+  options.optimizer.rule = "muon";
+  options.optimizer.weight_decay = 0.125;
+  ASSERT_OK_AND_ASSIGN(const Graph muon, RunUpTo("optimizer", graph, options));
+  EXPECT_THAT(NamesOf(muon, "adamw_update"), ElementsAre("bias/update", "head/update"));
+  EXPECT_EQ(NodeOf(muon, "head/update").attrs.Double("weight_decay"), 0.125);
+  EXPECT_GE(muon.FindNode("inside/muon_momentum"), 0);
+  EXPECT_THAT(NamesOf(muon, "batch_matmul"), ::testing::SizeIs(15));
+  // A group that asks for it has it, if that can be.
+  options.optimizer.groups = {Group("head", "muon")};
+  options.optimizer.groups[0].is_own_rule = true;
+  ASSERT_OK_AND_ASSIGN(const Graph both, RunUpTo("optimizer", graph, options));
+  EXPECT_THAT(NamesOf(both, "adamw_update"), ElementsAre("bias/update"));
+  options.optimizer.groups[0].match = "bias";
+  EXPECT_THAT(RunUpTo("optimizer", graph, options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("node 'bias'"), HasSubstr("is f32[8], but 'muon' updates matrices alone"))));
+}
+
+// State is a row and a column of the matrix, and lies as they do.
+TEST(ParameterGroupsTest, StateOfRowsAndColumnsLiesAsTheWeightDoes) {
+  CompileOptions options = Options({});
+  options.optimizer.rule = "adafactor";
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(8, 32, {{"tp", Sbp::Split(1)}}), options));
+  const auto value = [&](const char* name) { return graph.value(NodeOf(graph, name).outputs[0]); };
+  EXPECT_EQ(value("up/adafactor_rows").type.ToString(), "f32[16,1]");
+  EXPECT_EQ(value("up/adafactor_columns").type.ToString(), "f32[1,32]");
+  EXPECT_EQ(ToString(value("up/adafactor_rows").hint), "tp:B");
+  EXPECT_EQ(ToString(value("up/adafactor_columns").hint), "tp:S(1)");
+  EXPECT_EQ(graph.FindNode("up/adafactor_v"), -1);
 }
 
 }  // namespace

@@ -356,6 +356,12 @@ def lr_schedule(a, step):
     return torch.tensor(a["learning_rate"] * rate_factor(a, step.item()), dtype=torch.float64)
 
 
+def trust_ratio(a, of, by):
+    of, by = of.sqrt(), by.sqrt()
+    ratio = a.get("coefficient", 1.0) * of / (by + a.get("decay", 0.0) * of + a.get("epsilon", 0.0))
+    return torch.where((of > 0) & (by > 0), ratio, torch.ones_like(of))
+
+
 def by_name(op):
     """PyTorch's own function of that name, of operands alone, or None: elementwise functions need no row below."""
     function = getattr(torch, op, None) or getattr(F, op, None)
@@ -456,6 +462,10 @@ OPS = {
     "lion_update": lion_update,
     "ema_update": lambda a, v, x: torch.lerp(x, v, a["decay"]),
     "lr_schedule": lr_schedule,
+    "guarded_assign": lambda a, v, x, scale: torch.where(scale.isnan(), v, x),
+    "trust_ratio": trust_ratio,
+    "bias_correction": lambda a, step: 1 - a["beta"] ** (step.double() + 1),
+    "step_power": lambda a, step: (step.double() + 1) ** a["exponent"],
 }
 
 NO_COUNTERPART = {

@@ -104,8 +104,8 @@ TEST(OpFilesTest, AFusedOpIsNamedInFourFiles) {
                                      "test/support/ops/fused.cc"));
 }
 
-// Its row, its message, its formula, its line in the documentation, what it is in PyTorch. (The test of reading a job's
-// optimizer has it as an example.)
+// Its row, its message, its formula, its line in the documentation, what it is in PyTorch. (Tests of reading a job's
+// optimizer and of all optimizers have it as an example.)
 TEST(OpFilesTest, AnOptimizerIsNamedInFiveFiles) {
   const auto words = Words();
   std::set<std::string> files;
@@ -113,9 +113,19 @@ TEST(OpFilesTest, AnOptimizerIsNamedInFiveFiles) {
     for (std::string& file : FilesOf(name, words)) files.insert(std::move(file));
   }
   files.erase("test/tools/job/optimizer_test.cc");
+  files.erase("test/laws/optimizers_test.cc");
   EXPECT_THAT(files, ::testing::ElementsAre("kernels/optimizer_updates.h", "oneflow_core/ops/README.md",
                                             "oneflow_core/optimizer_rules.cc", "proto/job.proto",
                                             "test/parity/op_functions.py"));
+}
+
+// Its file, the lists that have it, its message, its formula.
+TEST(OpFilesTest, AnOptimizerMadeOfOpsIsNamedInFiveFiles) {
+  EXPECT_THAT(FilesOf("lars_rule", Words()),
+              ::testing::ElementsAre("oneflow_core/optimizer_rules.cc", "oneflow_core/optimizers/lars.cc",
+                                     "oneflow_core/optimizers/optimizers.h"));
+  EXPECT_THAT(FilesOf("lars", Words()), ::testing::ElementsAre("oneflow_core/optimizers/lars.cc", "proto/job.proto",
+                                                               "test/laws/optimizers_test.cc"));
 }
 
 }  // namespace

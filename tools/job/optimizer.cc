@@ -56,6 +56,7 @@ OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer) {
     group.frozen = said.frozen();
     if (said.has_rate()) group.rate = said.rate();
     TakeRule(said, group);
+    group.is_own_rule = KindOf(said) != nullptr;
     if (said.has_weight_decay()) {
       group.weight_decay = said.weight_decay();
       group.decays_vectors = true;

@@ -94,6 +94,31 @@ Tensors EmaUpdate(RefCall& c) {
   return {};
 }
 
+Tensors GuardedAssign(RefCall& c) {
+  if (!std::isnan(c.in[2].values[0])) c.in[0].values = c.in[1].values;
+  return {};
+}
+
+Tensors TrustRatio(RefCall& c) {
+  const double a = std::sqrt(c.in[0].values[0]), b = std::sqrt(c.in[1].values[0]);
+  const double below = b + c.attrs.Double("decay") * a + c.attrs.Double("epsilon");
+  RefTensor ratio = Zeros({});
+  ratio.values[0] = a > 0 && b > 0 ? c.attrs.Double("coefficient", 1) * a / below : 1;
+  return {ratio};
+}
+
+Tensors BiasCorrection(RefCall& c) {
+  RefTensor rest = Zeros({});
+  rest.values[0] = 1 - std::pow(c.attrs.Double("beta"), c.in[0].values[0] + 1);
+  return {rest};
+}
+
+Tensors StepPower(RefCall& c) {
+  RefTensor power = Zeros({});
+  power.values[0] = std::pow(c.in[0].values[0] + 1, c.attrs.Double("exponent"));
+  return {power};
+}
+
 constexpr const char kTypes[] = R"(
 clip_scale(f32[]) {max_norm=1.0} = f32[] f32[]
 clip_scale(f32[]) = f32[] f32[]
@@ -150,6 +175,18 @@ adamw_update(bf16[2] f32[2] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=0.
 ema_update(f32[2] f32[2]) {decay=0.9} =
 ema_update(f32[2] f32[3]) {decay=0.9} ! v is f32[2], x is f32[3]; they must be the same
 ema_update(f32[2] f32[2]) {decay=1.0} ! attribute 'decay' is 1 but must be in [0, 1)
+guarded_assign(f32[2] f32[2] f32[]) =
+guarded_assign(f32[2] f32[3] f32[]) ! v is f32[2], x is f32[3]; they must be the same
+guarded_assign(bf16[2] bf16[2] f32[]) ! v is bf16[2] but must be f32
+guarded_assign(f32[2] f32[2] f32[1]) ! scale is f32[1] but must have 0 dimensions
+trust_ratio(f32[] f32[]) = f32[]
+trust_ratio(f32[] f32[2]) ! b is f32[2] but must have 0 dimensions
+trust_ratio(f32[] f32[]) {decay=-1.0} ! attribute 'decay' is -1 but must be at least 0
+bias_correction(i64[]) {beta=0.9} = f32[]
+bias_correction(i64[]) {beta=1.0} ! attribute 'beta' is 1 but must be in [0, 1)
+bias_correction(i32[]) {beta=0.9} ! step is i32[] but must be i64
+step_power(i64[]) {exponent=-0.5} = f32[]
+step_power(i64[]) ! attribute 'exponent' is missing
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) {momentum=0.9 weight_decay=0.1 nesterov=true} =
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) =
 sgd_update(f32[2] f32[3] f32[2] f32[] f32[]) ! u is f32[3] but w needs f32[2]
@@ -163,10 +200,19 @@ sgd_update(f32[8,4], f32[8,4], f32[8,4], f32[], f32[]) | S(0),S(0),S(0),B,B-> S(
     model_update_ops.cpp | -
 )";
 
+// The rules that are one op.
+std::vector<OptimizerRule> UpdateOps() {
+  std::vector<OptimizerRule> rules;
+  for (const OptimizerRule& rule : OptimizerRules()) {
+    if (rule.build == nullptr) rules.push_back(rule);
+  }
+  return rules;
+}
+
 // Every rule takes its defaults, and refuses a state of another shape and an attribute at its bound.
 std::string RuleTypes() {
   std::string text;
-  for (const OptimizerRule& rule : OptimizerRules()) {
+  for (const OptimizerRule& rule : UpdateOps()) {
     const auto line = [&](absl::string_view first_state, const AttrMap& attrs, absl::string_view result) {
       std::vector<std::string> operands = {"f32[2]", std::string(first_state)};
       for (size_t i = 1; i <= rule.states.size(); ++i) operands.push_back("f32[2]");
@@ -282,7 +328,11 @@ void AddExamples(Random& r, OpCases& cases) {
                    {{"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", true}},
                    {r.Uniform({7, 5}), r.Uniform({7, 5}), r.Uniform({7, 5}), Scalar(0.1), Scalar(0.5)}});
   cases.push_back({"ema_update", "small", {{"decay", 0.75}}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
-  for (const OptimizerRule& rule : OptimizerRules()) cases.push_back(UpdateCase(r, rule, "a weight", {7, 5}, 0.5));
+  cases.push_back({"guarded_assign", "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5}), Scalar(0.5)}, 0});
+  cases.push_back({"trust_ratio", "small", {}, {Scalar(9), Scalar(4)}});
+  cases.push_back({"bias_correction", "small", {{"beta", 0.9}}, {Scalar(5, DType::kInt64)}});
+  cases.push_back({"step_power", "small", {{"exponent", -0.8}}, {Scalar(5, DType::kInt64)}});
+  for (const OptimizerRule& rule : UpdateOps()) cases.push_back(UpdateCase(r, rule, "a weight", {7, 5}, 0.5));
 }
 
 void AddEdges(Random& r, OpCases& cases) {
@@ -290,6 +340,24 @@ void AddEdges(Random& r, OpCases& cases) {
     cases.push_back({"clip_scale", "norm", {{"max_norm", max_norm}}, {r.Uniform({}, 4, 50)}});
   }
   AddSchedules(cases);
+  for (const int64_t n : {0, 1, 37, 40000}) {
+    cases.push_back({"guarded_assign", "size", {}, {r.Uniform({n}), r.Uniform({n}), Scalar(0.5)}, 0});
+    cases.push_back({"guarded_assign", "skipped", {}, {r.Uniform({n}), r.Uniform({n}), Scalar(kNan)}, 0});
+  }
+  const AttrMap constants = {{"coefficient", 0.001}, {"decay", 0.1}, {"epsilon", 1e-8}};
+  for (const double a : {0.0, 1e-12, 9.0}) {
+    for (const double b : {0.0, 1e12}) cases.push_back({"trust_ratio", "norms", constants, {Scalar(a), Scalar(b)}});
+  }
+  for (const int64_t step : {0, 1, 100, 1000000}) {
+    const RefTensor now = Scalar(static_cast<double>(step), DType::kInt64);
+    for (const double beta : {0.0, 0.9, 0.999, 0.999999}) {
+      cases.push_back({"bias_correction", "step", {{"beta", beta}}, {now}, 1e-6});
+    }
+    for (const double exponent : {0.0, -0.8, -0.5, 2.0}) {
+      cases.push_back({"step_power", "step", {{"exponent", exponent}}, {now}, 1e-6});
+    }
+  }
+  AddLossScales(cases);
   cases.push_back({"loss_scale_update",
                    "no less than the smallest normal number",
                    {{"growth", 2.0}, {"backoff", 0.5}, {"interval", int64_t{2000}}},
@@ -323,7 +391,7 @@ void AddEdges(Random& r, OpCases& cases) {
                        2e-6});
     }
     cases.push_back({"ema_update", "size", {{"decay", 0.9}}, {r.Uniform({n}), r.Uniform({n})}, 1e-6});
-    for (const OptimizerRule& rule : OptimizerRules()) {
+    for (const OptimizerRule& rule : UpdateOps()) {
       cases.push_back(UpdateCase(r, rule, "defaults", {n}, 0.5));
       cases.push_back(UpdateCase(r, rule, "skipped", {n}, kNan));
     }
@@ -335,20 +403,20 @@ void AddEdges(Random& r, OpCases& cases) {
 OpFacts Facts() {
   static const auto* const types = new std::string(absl::StrCat(kTypes, RuleTypes()));
   OpFacts facts = {.types = types->c_str(), .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
-  facts.reference = {{"clip_scale", ClipScale},   {"unscale", Unscale},          {"loss_scale_update", LossScaleUpdate},
-                     {"lr_schedule", LrSchedule}, {"adamw_update", AdamwUpdate}, {"ema_update", EmaUpdate}};
+  facts.reference = {
+      {"clip_scale", ClipScale},         {"unscale", Unscale},          {"loss_scale_update", LossScaleUpdate},
+      {"lr_schedule", LrSchedule},       {"adamw_update", AdamwUpdate}, {"ema_update", EmaUpdate},
+      {"guarded_assign", GuardedAssign}, {"trust_ratio", TrustRatio},   {"bias_correction", BiasCorrection},
+      {"step_power", StepPower}};
 #define OF_REFERENCE(Rule, op) facts.reference.emplace_back(op, UpdateBy<Rule>);
   OF_UPDATE_RULES(OF_REFERENCE)
 #undef OF_REFERENCE
   // The rate enters twice.
   facts.wrong_signatures = {{"sgd_update", {2}, {"S(0),S(0),S(0),P,B->"}}};
-  facts.without_gradient = {{"clip_scale", "trains"},
-                            {"unscale", "trains"},
-                            {"loss_scale_update", "trains"},
-                            {"lr_schedule", "trains"},
-                            {"ema_update", "trains"}};
-  for (const OptimizerRule& rule : OptimizerRules())
-    facts.without_gradient.emplace_back(rule.name + "_update", "trains");
+  facts.without_gradient = {{"clip_scale", "trains"},  {"unscale", "trains"},         {"loss_scale_update", "trains"},
+                            {"lr_schedule", "trains"}, {"ema_update", "trains"},      {"guarded_assign", "trains"},
+                            {"trust_ratio", "trains"}, {"bias_correction", "trains"}, {"step_power", "trains"}};
+  for (const OptimizerRule& rule : UpdateOps()) facts.without_gradient.emplace_back(rule.name + "_update", "trains");
   return facts;
 }
 

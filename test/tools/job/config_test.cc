@@ -210,6 +210,7 @@ const struct {
     {"train.optimizer.groups={match: 'a' frozen: true sgd {}}", "groups[0].sgd: is given, but the group is frozen"},
     {"train.optimizer.groups={match: 'a' weight_decay: 1 sgd {weight_decay: 2}}",
      "groups[0].weight_decay: 1 is given beside sgd.weight_decay, 2"},
+    {"train.optimizer.muon={momentum: 1}", "train.optimizer.muon.momentum: 1 is not in [0, 1)"},
     {"train.schedule.learning_rate=-1", "learning_rate: -1"},
     {"train.schedule.learning_rate=0", "learning_rate: is missing"},
     {"train.schedule.kind=step", "'step' is none of"},

@@ -69,8 +69,10 @@ TEST(OptimizerTest, AGroupChangesWhatItSays) {
   EXPECT_EQ(b.weight_decay, 0);
   EXPECT_TRUE(b.decays_vectors);
   EXPECT_FALSE(b.frozen);
+  EXPECT_FALSE(b.is_own_rule);
   EXPECT_TRUE(optimizer.groups[2].frozen);
   EXPECT_EQ(d.rule, "sgd");
+  EXPECT_TRUE(d.is_own_rule);
   EXPECT_EQ(d.attributes, (AttrMap{{"momentum", 0.5}, {"nesterov", false}}));
   EXPECT_EQ(d.weight_decay, 2);
 }
