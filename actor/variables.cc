@@ -300,9 +300,11 @@ namespace {
 bool IsOptimizerState(const std::string& name, const std::set<std::string>& weights) {
   const size_t slash = name.rfind('/');
   if (slash == std::string::npos || weights.count(name.substr(0, slash)) == 0) return false;
+  const std::string suffix = name.substr(slash + 1);
+  if (suffix == kAverageSuffix) return true;
   for (const OptimizerRule& rule : OptimizerRules()) {
     for (const OptimizerState& state : rule.states) {
-      if (name.substr(slash + 1) == state.suffix) return true;
+      if (suffix == state.suffix) return true;
     }
   }
   return false;
@@ -326,7 +328,7 @@ absl::Status CheckOptimizerState(const Many& variables, const CheckpointReader& 
                    " tensors of the optimizer's state are missing, the "
                    "first is '",
                    missing[0],
-                   "': when it was saved their weights were frozen or had another optimizer; go on with "
+                   "': when it was saved their weights were frozen, or had another optimizer or no average; go on with "
                    "train.optimizer as it was, or begin anew from its weights (--weights)"));
 }
 

@@ -39,6 +39,12 @@ struct OptimizerOptions : UpdateOptions {
   std::vector<ParameterGroup> groups;  // the first that matches a variable has it
 };
 
+// Moving averages of the weights that are trained (passes/optimizer.cc).
+struct AverageOptions {
+  std::optional<double> decay;  // none: no averages
+  bool evaluate = false;        // graphs without a loss read them instead of the weights (passes/read_averages.cc)
+};
+
 struct ScheduleOptions {
   double learning_rate = 1e-3;
   std::string kind = "constant";  // of oneflow_core/rate_schedule_table.h
@@ -86,6 +92,7 @@ struct CompileOptions {
   int micro_batches = 1;  // per step, for graphs with a loss
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
+  AverageOptions average;
   // The pipeline of graphs with a loss, and the chunks of their models. Without ranks: one chunk for each stage, and
   // the order follows from credits (plan/credits.h).
   Schedule pipeline;

@@ -43,6 +43,7 @@ absl::Status CheckHints(const Graph& graph, const CompileOptions& options) {
 
 constexpr Pass kPipeline[] = {
     {"key-random-ops", KeyRandomOps},  // the first
+    {"read-averages", ReadAverages},
     {"name-axes", NameAxes},
     {"mixed-precision", MixPrecision},
     {"autodiff", Autodiff},

@@ -68,8 +68,9 @@
   OF_UPDATE_RULES(OF_UPDATE_RULE){"clip_scale", DType::kFloat32, ClipScale}, {"unscale", DType::kFloat32, Unscale}, \
       {"loss_scale_update", DType::kFloat32, LossScaleUpdate}, {"lr_schedule", DType::kInt64, LrSchedule},          \
       {"adamw_update", DType::kFloat32, AdamwUpdate __VA_OPT__(, ) __VA_ARGS__},                                    \
-      {"ema_update", DType::kFloat32, EmaUpdate}, {"guarded_assign", DType::kFloat32, GuardedAssign},               \
-      {"trust_ratio", DType::kFloat32, TrustRatio}, {"bias_correction", DType::kInt64, BiasCorrection}, {           \
+      {"ema_update", DType::kFloat32, EmaUpdate}, {"average_update", DType::kFloat32, AverageUpdate},               \
+      {"guarded_assign", DType::kFloat32, GuardedAssign}, {"trust_ratio", DType::kFloat32, TrustRatio},             \
+      {"bias_correction", DType::kInt64, BiasCorrection}, {                                                         \
     "step_power", DType::kInt64, StepPower                                                                          \
   }
 #define OF_UPDATE_RULE(Rule, op) {op, DType::kFloat32, UpdateBy<Rule>},

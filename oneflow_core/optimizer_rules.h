@@ -50,6 +50,9 @@ struct OptimizerRule {
   std::string others = {};
 };
 
+// "<weight>/average": the moving average of a weight.
+inline constexpr char kAverageSuffix[] = "average";
+
 // In the order in which errors list them; the first is a job's that names none.
 const std::vector<OptimizerRule>& OptimizerRules();
 // Null if there is none of that name.

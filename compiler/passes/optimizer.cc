@@ -3,6 +3,7 @@
 // decay of its group (compiler/parameter_groups.h):
 //
 //   "<w>/adam_m", ...: the rule's states                zeros (oneflow_core/optimizer_rules.h)
+//   "<w>/average"                                       its moving average, if the job has it
 //   "optimizer/step"                                    i64, counts the steps taken
 //   "optimizer/loss_scale", "optimizer/good_steps"      of a scaled loss (loss_scale.h)
 //
@@ -40,6 +41,7 @@ class OptimizerBuilder {
       For(parameter);
       if (options_.keep_gradients) Keep(parameter);
       Update(parameter);
+      Average(parameter);
     }
     ForNone();
     std::vector<Tensor> counted = {step_};
@@ -240,6 +242,15 @@ class OptimizerBuilder {
       at->second = Op("scale", {learning_rate_}, {{"alpha", factor}}, "optimizer/lr/scaled")[0];
     }
     return at->second;
+  }
+
+  // It reads the weight before the step overwrites it.
+  void Average(const Parameter& parameter) {
+    if (!options_.average.decay.has_value()) return;
+    For(parameter);
+    const Tensor average = State(parameter, absl::StrCat("/", kAverageSuffix));
+    Op("average_update", {average, parameter.value, step_, scale_}, {{"decay", *options_.average.decay}},
+       absl::StrCat(parameter.name, "/average/update"));
   }
 
   // The attributes of the update: the group's, and the rule's defaults.

@@ -21,6 +21,13 @@ struct PassContext {
 //   before   dropout "h0/dropout"        after   dropout "h0/dropout" {key="h0/dropout"}
 absl::StatusOr<bool> KeyRandomOps(Graph& graph, PassContext& context);
 
+// read-averages: if the options ask for it, graphs that are not trained read the moving averages of weights.
+//
+//   before   w -> ...        after   "w/average" -> ...
+//
+// REQUIRES: the graph that is trained comes first in the program. A weight without an average, a frozen one, stays.
+absl::StatusOr<bool> ReadAverages(Graph& graph, PassContext& context);
+
 // name-axes: an annotation for a role (oneflow_core/mesh.h) is one for each axis of the plan's mesh that has it. One
 // for a role that no axis has stays, and has no effect.
 //

@@ -229,6 +229,20 @@ const char* EmaUpdate(const KernelArgs& args) {
   return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) { v[i] = v[i] * keep + x[i] * take; });
 }
 
+// in: v (overwritten), x, step[], scale[].
+const char* AverageUpdate(const KernelArgs& args) {
+  float* const v = args.in[0].as<float>();
+  const float* const x = args.in[1].as<const float>();
+  const int64_t* const step = args.in[2].as<const int64_t>();
+  const float* const scale = args.in[3].as<const float>();
+  const double decay = args.attrs->Double("decay");
+  const float keep = static_cast<float>(decay), take = static_cast<float>(1 - decay);
+  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
+    if (isnan(*scale)) return;  // skipped
+    v[i] = *step == 0 ? x[i] : v[i] * keep + x[i] * take;
+  });
+}
+
 // in: v (overwritten), x, scale[].
 const char* GuardedAssign(const KernelArgs& args) {
   float* const v = args.in[0].as<float>();

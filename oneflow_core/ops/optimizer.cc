@@ -95,6 +95,14 @@ absl::StatusOr<Types> InferEmaUpdate(const InferContext& c) {
   return Outputs({});
 }
 
+absl::StatusOr<Types> InferAverageUpdate(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(
+      c, {{"v", kFloat32}, {"x", kFloat32}, {"step", kCounter, Exactly(0)}, {"scale", kFloat32, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(CheckSame("v", c.inputs[0], "x", c.inputs[1]));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "decay", 1));
+  return Outputs({});
+}
+
 absl::StatusOr<Types> InferGuardedAssign(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"v", kFloat32}, {"x", kFloat32}, {"scale", kFloat32, Exactly(0)}}));
   OF_RETURN_IF_ERROR(CheckSame("v", c.inputs[0], "x", c.inputs[1]));
@@ -147,6 +155,7 @@ void AddOptimizerOps(OpRegistry& registry) {
   registry.Add({.name = "loss_scale_update", .rule = ",,->", .infer = InferLossScaleUpdate, .mutates = {0, 1}});
   registry.Add({.name = "lr_schedule", .rule = "->", .infer = InferLrSchedule});
   registry.Add({.name = "ema_update", .rule = "...,...->", .infer = InferEmaUpdate, .mutates = {0}, .averages = {1}});
+  registry.Add({.name = "average_update", .rule = "...,...,,->", .infer = InferAverageUpdate, .mutates = {0}});
   registry.Add({.name = "guarded_assign", .rule = "...,...,->", .infer = InferGuardedAssign, .mutates = {0}});
   registry.Add({.name = "trust_ratio", .rule = ",->", .infer = InferTrustRatio});
   registry.Add({.name = "bias_correction", .rule = "->", .infer = InferBiasCorrection});

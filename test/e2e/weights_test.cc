@@ -174,5 +174,35 @@ TEST(WeightsTest, WhatMayBeMissingStartsFresh) {
   EXPECT_FALSE(saved.tensors.at("wte/weight").bytes == fresh.tensors.at("wte/weight").bytes);
 }
 
+// An average that remembers nothing is the weights with which the last step began.
+TEST(WeightsTest, AveragesAreSavedAndEvaluated) {
+  const Workspace work;
+  const auto run = [&](int steps, const std::vector<std::string>& more) {
+    const Outcome outcome = work.Run(Join(
+        {"run", work.GptJob(), "--set", "evaluate={batches: 3}", "--set", absl::StrCat("train.steps=", steps)}, more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const size_t at = outcome.out.find("validation loss ");
+    EXPECT_NE(at, std::string::npos) << outcome.out;
+    return at == std::string::npos ? "" : outcome.out.substr(at, 22);
+  };
+  const std::string saved = absl::StrCat("save_weights: '", work.Path("average"), "'");
+  const std::string one = run(1, {"--save-weights", work.Path("one")});
+  const std::string averaged = run(
+      2,
+      Join({"--set", absl::StrCat("train.average={decay: 0 evaluate: true ", saved, "}")}, OnMesh("dp: 2 tp: 2", 2)));
+  const std::string two = run(2, {"--set", "train.average={decay: 0}"});
+  EXPECT_EQ(averaged, one);
+  EXPECT_NE(two, one) << "it is evaluated only where the job asks for it";
+  ASSERT_OK_AND_ASSIGN(const testing::WeightFile weights, testing::ReadWeightFile(work.Path("one")));
+  ASSERT_OK_AND_ASSIGN(const testing::WeightFile averages, testing::ReadWeightFile(work.Path("average")));
+  ASSERT_EQ(averages.tensors.size(), weights.tensors.size());
+  for (const auto& [name, entry] : weights.tensors) {
+    const testing::WeightFile::Entry& average = averages.tensors.at(name);
+    for (int64_t i = 0; i < entry.type.shape.count(); ++i) {
+      ASSERT_NEAR(average.as<float>()[i], entry.as<float>()[i], 1e-5) << name << " " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace oneflow::e2e

@@ -238,6 +238,49 @@ class OptimizersTest : public ::testing::Test {
   const testing::TempDir dir_;
 };
 
+// At first the weight with which the first step begins, then decay average + (1 - decay) weight; a graph that is not
+// trained reads it, wherever it lies.
+TEST_F(OptimizersTest, AveragesAreOfTheWeightsWithWhichStepsBegin) {
+  const Matrix start{7, 4, Sequence(28, 37, 41, 16)};
+  const Values target = Sequence(28, 23, 31, 8), scale(28, 0.5);
+  for (const Layout& layout : std::vector<Layout>{
+           {{}, {}}, {{{"dp", 2}}, {{"dp", Sbp::Split(0)}}}, {{{"dp", 2}, {"tp", 2}}, {{"tp", Sbp::Split(1)}}}}) {
+    SCOPED_TRACE(ToString(layout.hint));
+    GraphBuilder b(ops_, "evaluate");
+    Fetch(ReduceSum(Square(Weight(b, start, layout.hint))), "squares");
+    Program program = {Bowl(start, scale, target, layout.hint)};
+    program.push_back(*b.Finish());
+    ASSERT_OK_AND_ASSIGN(CompileOptions options, Options(layout.mesh, 0.125, "sgd", {}, 0));
+    options.average = {.decay = 0.75, .evaluate = true};
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(program, options, ops_));
+    EngineOptions engine_options;
+    double squares = 0;
+    engine_options.on_fetch = [&](const Fetched& fetched) {
+      if (fetched.name == "squares") squares = fetched.values[0];
+    };
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Engine> engine,
+                         Engine::Create(testing::SpelledOut(plan), engine_options));
+    const auto read = [&](absl::string_view suffix) -> absl::StatusOr<Values> {
+      OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("weights"), suffix));
+      OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("weights")));
+      const float* const values = file.tensors.at("w").as<float>();
+      return Values(values, values + 28);
+    };
+    Values average = start.x;
+    for (int step = 0; step < 5; ++step) {
+      ASSERT_OK_AND_ASSIGN(const Values before, step == 0 ? absl::StatusOr<Values>(start.x) : read(""));
+      for (int i = 0; i < 28 && step > 0; ++i) average[i] = 0.75 * average[i] + 0.25 * before[i];
+      ASSERT_OK(engine->Run("train", step, 1));
+      ASSERT_OK_AND_ASSIGN(const Values got, read("/average"));
+      ExpectNear(got, average, 1e-6);
+      ASSERT_OK(engine->Run("evaluate", step, 1));
+      EXPECT_NEAR(squares, Norm(average) * Norm(average), 1e-4 * squares);
+    }
+    ASSERT_OK_AND_ASSIGN(const Values last, read(""));
+    EXPECT_GT(std::abs(Norm(last) - Norm(average)), 0.01) << "the average says nothing that the weights do not";
+  }
+}
+
 struct Published {
   const char* rule;
   AttrMap attributes;

@@ -462,6 +462,8 @@ OPS = {
     "lion_update": lion_update,
     "ema_update": lambda a, v, x: torch.lerp(x, v, a["decay"]),
     "lr_schedule": lr_schedule,
+    "average_update": lambda a, v, x, step, scale: torch.where(
+        scale.isnan(), v, x if step.item() == 0 else torch.lerp(x, v, a["decay"])),
     "guarded_assign": lambda a, v, x, scale: torch.where(scale.isnan(), v, x),
     "trust_ratio": trust_ratio,
     "bias_correction": lambda a, step: 1 - a["beta"] ** (step.double() + 1),

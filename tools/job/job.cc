@@ -61,6 +61,10 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.micro_batches = config.train().micro_batches();
   options.optimizer = OptimizerOf(said.train().optimizer());
   options.schedule = ScheduleOf(said.train());
+  if (config.train().has_average() && config.train().steps() > 0) {
+    const pb::Average average = WithDefaults(config.train().average());
+    options.average = {.decay = average.decay(), .evaluate = average.evaluate()};
+  }
   options.seed = config.seed();
   options.check_replicas = config.check_replicas();
   options.fuse = !config.unfused();
@@ -296,6 +300,7 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
     config.config.clear_save_weights();
     config.config.clear_save_initial_weights();
     config.config.clear_save_gradients();
+    config.config.mutable_train()->clear_average();
   }
   OF_ASSIGN_OR_RETURN_AT(Program program, BuildProgram(config.config, ops), config.Where("model"));
   if (kind == JobKind::kGenerate) {

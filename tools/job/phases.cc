@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/optimizer_rules.h"
 #include "tools/job/field_rules.h"
 
 namespace oneflow {
@@ -71,6 +73,7 @@ Phases MakePhases(const pb::JobConfig& config, const Program& program, const Eva
   }
   AddSave(phases, config.save_weights(), "");
   AddSave(phases, config.save_gradients(), ".grad");
+  AddSave(phases, config.train().average().save_weights(), absl::StrCat("/", kAverageSuffix));
   if (config.has_generate() && Find(program, "generate") != nullptr) {
     *phases.Add()->mutable_run() = MakeRun("generate", config.generate().tokens());
   }

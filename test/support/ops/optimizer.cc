@@ -94,6 +94,15 @@ Tensors EmaUpdate(RefCall& c) {
   return {};
 }
 
+Tensors AverageUpdate(RefCall& c) {
+  if (std::isnan(c.in[3].values[0])) return {};  // skipped
+  const double decay = c.in[2].values[0] == 0 ? 0 : c.attrs.Double("decay");
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    c.in[0].values[i] = decay * c.in[0].values[i] + (1 - decay) * c.in[1].values[i];
+  }
+  return {};
+}
+
 Tensors GuardedAssign(RefCall& c) {
   if (!std::isnan(c.in[2].values[0])) c.in[0].values = c.in[1].values;
   return {};
@@ -175,6 +184,9 @@ adamw_update(bf16[2] f32[2] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=0.
 ema_update(f32[2] f32[2]) {decay=0.9} =
 ema_update(f32[2] f32[3]) {decay=0.9} ! v is f32[2], x is f32[3]; they must be the same
 ema_update(f32[2] f32[2]) {decay=1.0} ! attribute 'decay' is 1 but must be in [0, 1)
+average_update(f32[2] f32[2] i64[] f32[]) {decay=0.9} =
+average_update(f32[2] f32[3] i64[] f32[]) {decay=0.9} ! v is f32[2], x is f32[3]; they must be the same
+average_update(f32[2] f32[2] i64[] f32[]) {decay=1.0} ! attribute 'decay' is 1 but must be in [0, 1)
 guarded_assign(f32[2] f32[2] f32[]) =
 guarded_assign(f32[2] f32[3] f32[]) ! v is f32[2], x is f32[3]; they must be the same
 guarded_assign(bf16[2] bf16[2] f32[]) ! v is bf16[2] but must be f32
@@ -328,6 +340,10 @@ void AddExamples(Random& r, OpCases& cases) {
                    {{"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", true}},
                    {r.Uniform({7, 5}), r.Uniform({7, 5}), r.Uniform({7, 5}), Scalar(0.1), Scalar(0.5)}});
   cases.push_back({"ema_update", "small", {{"decay", 0.75}}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
+  cases.push_back({"average_update",
+                   "small",
+                   {{"decay", 0.75}},
+                   {r.Uniform({7, 5}), r.Uniform({7, 5}), Scalar(3, DType::kInt64), Scalar(0.5)}});
   cases.push_back({"guarded_assign", "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5}), Scalar(0.5)}, 0});
   cases.push_back({"trust_ratio", "small", {}, {Scalar(9), Scalar(4)}});
   cases.push_back({"bias_correction", "small", {{"beta", 0.9}}, {Scalar(5, DType::kInt64)}});
@@ -341,6 +357,16 @@ void AddEdges(Random& r, OpCases& cases) {
   }
   AddSchedules(cases);
   for (const int64_t n : {0, 1, 37, 40000}) {
+    for (const int64_t step : {0, 7}) {
+      for (const double scale : {0.5, kNan}) {
+        cases.push_back(
+            {"average_update",
+             "size",
+             {{"decay", 0.9}},
+             {r.Uniform({n}), r.Uniform({n}), Scalar(static_cast<double>(step), DType::kInt64), Scalar(scale)},
+             1e-6});
+      }
+    }
     cases.push_back({"guarded_assign", "size", {}, {r.Uniform({n}), r.Uniform({n}), Scalar(0.5)}, 0});
     cases.push_back({"guarded_assign", "skipped", {}, {r.Uniform({n}), r.Uniform({n}), Scalar(kNan)}, 0});
   }
@@ -403,19 +429,26 @@ void AddEdges(Random& r, OpCases& cases) {
 OpFacts Facts() {
   static const auto* const types = new std::string(absl::StrCat(kTypes, RuleTypes()));
   OpFacts facts = {.types = types->c_str(), .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
-  facts.reference = {
-      {"clip_scale", ClipScale},         {"unscale", Unscale},          {"loss_scale_update", LossScaleUpdate},
-      {"lr_schedule", LrSchedule},       {"adamw_update", AdamwUpdate}, {"ema_update", EmaUpdate},
-      {"guarded_assign", GuardedAssign}, {"trust_ratio", TrustRatio},   {"bias_correction", BiasCorrection},
-      {"step_power", StepPower}};
+  facts.reference = {{"clip_scale", ClipScale},
+                     {"unscale", Unscale},
+                     {"loss_scale_update", LossScaleUpdate},
+                     {"lr_schedule", LrSchedule},
+                     {"adamw_update", AdamwUpdate},
+                     {"ema_update", EmaUpdate},
+                     {"average_update", AverageUpdate},
+                     {"guarded_assign", GuardedAssign},
+                     {"trust_ratio", TrustRatio},
+                     {"bias_correction", BiasCorrection},
+                     {"step_power", StepPower}};
 #define OF_REFERENCE(Rule, op) facts.reference.emplace_back(op, UpdateBy<Rule>);
   OF_UPDATE_RULES(OF_REFERENCE)
 #undef OF_REFERENCE
   // The rate enters twice.
   facts.wrong_signatures = {{"sgd_update", {2}, {"S(0),S(0),S(0),P,B->"}}};
-  facts.without_gradient = {{"clip_scale", "trains"},  {"unscale", "trains"},         {"loss_scale_update", "trains"},
-                            {"lr_schedule", "trains"}, {"ema_update", "trains"},      {"guarded_assign", "trains"},
-                            {"trust_ratio", "trains"}, {"bias_correction", "trains"}, {"step_power", "trains"}};
+  facts.without_gradient = {{"clip_scale", "trains"},     {"unscale", "trains"},     {"loss_scale_update", "trains"},
+                            {"lr_schedule", "trains"},    {"ema_update", "trains"},  {"average_update", "trains"},
+                            {"guarded_assign", "trains"}, {"trust_ratio", "trains"}, {"bias_correction", "trains"},
+                            {"step_power", "trains"}};
   for (const OptimizerRule& rule : UpdateOps()) facts.without_gradient.emplace_back(rule.name + "_update", "trains");
   return facts;
 }
