@@ -36,11 +36,12 @@ TEST_F(FilesTest, ATextThatIsCutShortEndsTheJobWithTheReadAndThePlaceInTheFile) 
   const auto run = StartEndless(work_.GptJob());
   ASSERT_TRUE(AwaitLines(work_.Path("m"), 3)) << run->Errors();
   std::filesystem::resize_file(work_.Path("text"), 100);
-  ExpectCause(run->Wait(), absl::StrCat("node 'read_data' \\(read_data, models/gpt.cc:[0-9]+\\) on rank [01] "
-                                        "\\(cpu:[01]\\): data file '",
-                                        work_.Path("text"),
-                                        "': 16 bytes at [0-9]+ cannot be read: it ends at [0-9]+, but had [0-9]+ bytes "
-                                        "when it was opened"));
+  ExpectCause(run->Wait(),
+              absl::StrCat("node 'read_data' \\(read_data, models/language_model.cc:[0-9]+\\) on rank [01] "
+                           "\\(cpu:[01]\\): data file '",
+                           work_.Path("text"),
+                           "': 16 bytes at [0-9]+ cannot be read: it ends at [0-9]+, but had [0-9]+ bytes "
+                           "when it was opened"));
 }
 
 TEST_F(FilesTest, ImagesThatAreCutShortEndTheJobWithTheReadAndThePlaceInTheFile) {

@@ -30,7 +30,7 @@ TEST(StallsTest, ALoaderThatStopsEndsTheJobWithTheReadThatItIsIn) {
   EXPECT_THAT(ended.err,
               ContainsRegex("nothing moved in process [01] for 0.5 s: rank [01] \\(cpu:[01], process [01]\\), "
                             "queue host: is in an act for [0-9.]+ s: plan 'train' actor .* node 'read_data' "
-                            "\\(read_data, models/gpt.cc:[0-9]+\\) on rank"));
+                            "\\(read_data, models/language_model.cc:[0-9]+\\) on rank"));
   EXPECT_THAT(ended.err, ContainsRegex("rank 0 .*\nrank 1 ")) << "and what every rank does";
 }
 

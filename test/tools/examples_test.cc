@@ -37,7 +37,8 @@ TEST(ExamplesTest, EachCompiles) {
     if (entry.path().extension() != ".pbtxt") continue;
     SCOPED_TRACE(entry.path());
     std::vector<std::string> overrides;
-    if (absl::StartsWith(entry.path().filename().string(), "gpt")) overrides = {"data.text.path=" + text};
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, "gpt") || absl::StartsWith(name, "llama")) overrides = {"data.text.path=" + text};
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, PlanOf(entry.path(), overrides));
     EXPECT_GT(plan.plans_size(), 0);
     ++examples;
