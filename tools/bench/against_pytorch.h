@@ -43,6 +43,8 @@ std::unique_ptr<BenchCase> MakeContestCase(const BenchContext& context,
 
 std::unique_ptr<BenchCase> MakeGpt2Case(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeGpt2Bf16Case(const BenchContext& context);
+std::unique_ptr<BenchCase> MakeLlamaCase(const BenchContext& context);
+std::unique_ptr<BenchCase> MakeLlamaBf16Case(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeGpt2LargeBf16Case(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeQuickstartCase(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeQuickstartBf16Case(const BenchContext& context);

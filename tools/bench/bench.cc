@@ -98,6 +98,8 @@ constexpr struct {
     {"gpt2-124m-bf16", MakeGpt2Bf16Case},
     {"gpt2-1.5b-bf16", MakeGpt2LargeBf16Case},
     {"links", MakeLinksCase},
+    {"llama-100m", MakeLlamaCase},
+    {"llama-100m-bf16", MakeLlamaBf16Case},
     {"loader-credits", MakeLoaderCreditsCase},
     {"overlap", MakeOverlapCase},
     {"own-runs", MakeOwnRunsCase},
@@ -312,12 +314,12 @@ absl::Status Bench::RunPyTorchRound(int round) {
   std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, "pytorch") << std::flush;
   const pb::JobConfig& config = contestants_.front().job.config.config;
   const std::string batches = dir_->path() + "/pytorch.batches";
-  OF_ASSIGN_OR_RETURN(const std::string tokens, GptBatches(config, warmup() + steps()));
+  OF_ASSIGN_OR_RETURN(const std::string tokens, TextBatches(config, warmup() + steps()));
   OF_RETURN_IF_ERROR(WriteFile("file", batches, tokens));
   const PyTorchCase pytorch{.python = a_.pytorch,
                             .script = a_.pytorch_script,
                             .dir = dir_->path(),
-                            .model = PyTorchGpt(config),
+                            .model = PyTorchTextModel(config),
                             .config = config,
                             .weights = weights(),
                             .batches = batches,

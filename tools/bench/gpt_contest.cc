@@ -1,10 +1,11 @@
-// The GPTs that the engine and PyTorch train: GPT-2 124M and 1.5B, and the quickstart's.
+// The models of text that the engine and PyTorch train: GPT-2 124M and 1.5B, the quickstart's GPT, and a Llama.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench/against_pytorch.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/run_job.h"
+#include "tools/job/attributes.h"
 
 namespace oneflow {
 namespace {
@@ -32,10 +33,11 @@ absl::StatusOr<SourcedConfig> ConfigOf(const GptContest& gpt, bool bf16, const T
 }
 
 std::string TitleOf(const GptContest& gpt, const pb::JobConfig& job, bool bf16) {
-  const pb::Gpt& model = job.model().gpt();
-  return absl::StrCat(gpt.model.name, bf16 ? "-bf16" : "", ": GPT of ", model.layers(), " layers, width ",
-                      model.width(), ", ", model.heads(), " heads, context ", model.context(), ", batch ",
-                      job.train().batch_size(), ", products in ", bf16 ? "bf16" : "f32");
+  const AttrMap model = AttributesOfKind(job.model());
+  return absl::StrCat(gpt.model.name, bf16 ? "-bf16" : "", ": ", gpt.model.kind, " of ", model.Int("layers"),
+                      " layers, width ", model.Int("width"), ", ", model.Int("heads"), " heads, context ",
+                      model.Int("context"), ", batch ", job.train().batch_size(), ", products in ",
+                      bf16 ? "bf16" : "f32");
 }
 
 std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const BenchContext& context) {
@@ -44,8 +46,9 @@ std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const Bench
     const pb::JobConfig& job = config.config;
     TrainedModel model{.title = TitleOf(gpt, job, bf16),
                        .unit = "tokens",
-                       .per_step = static_cast<double>(job.train().batch_size()) * job.model().gpt().context(),
-                       .pytorch = PyTorchGpt(job),
+                       .per_step = static_cast<double>(job.train().batch_size()) *
+                                   static_cast<double>(AttributesOfKind(job.model()).Int("context")),
+                       .pytorch = PyTorchTextModel(job),
                        .modes = gpt.modes,
                        .warmup = context.asked_warmup.value_or(gpt.warmup),
                        .steps = context.asked_steps.value_or(gpt.steps),
@@ -54,13 +57,14 @@ std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const Bench
       OF_ASSIGN_OR_RETURN(SourcedConfig own, ConfigOf(gpt, bf16, layout, context));
       return MakeJob(std::move(own), JobKind::kTrain, context.ops);
     };
-    model.batches = [](const Job& made, int steps) { return GptBatches(made.config.config, steps); };
+    model.batches = [](const Job& made, int steps) { return TextBatches(made.config.config, steps); };
     return model;
   };
   return MakeContestCase(context, make_model);
 }
 
 GptContest Gpt2() { return {kGpt2Model, 2, 5, {}}; }
+GptContest Llama() { return {kLlamaModel, 2, 5, {}}; }
 // One layer is compiled, for all of them: 48 one by one would take minutes.
 GptContest Gpt2Large() { return {kGpt2LargeModel, 2, 5, {}, {"eager", "compile-layers"}}; }
 GptContest Quickstart() {
@@ -81,6 +85,12 @@ std::unique_ptr<BenchCase> MakeGpt2Bf16Case(const BenchContext& context) {
 }
 std::unique_ptr<BenchCase> MakeGpt2LargeBf16Case(const BenchContext& context) {
   return MakeGptContest(Gpt2Large(), /*bf16=*/true, context);
+}
+std::unique_ptr<BenchCase> MakeLlamaCase(const BenchContext& context) {
+  return MakeGptContest(Llama(), /*bf16=*/false, context);
+}
+std::unique_ptr<BenchCase> MakeLlamaBf16Case(const BenchContext& context) {
+  return MakeGptContest(Llama(), /*bf16=*/true, context);
 }
 std::unique_ptr<BenchCase> MakeQuickstartCase(const BenchContext& context) {
   return MakeGptContest(Quickstart(), /*bf16=*/false, context);

@@ -10,6 +10,7 @@
 #include "tools/control/process/log_tail.h"
 #include "tools/control/process/openmp.h"
 #include "tools/control/process/write_file.h"
+#include "tools/job/attributes.h"
 #include "tools/job/field_rules.h"
 
 namespace oneflow {
@@ -53,27 +54,30 @@ nlohmann::json Request(const PyTorchCase& pytorch, const std::vector<double>& le
 
 }  // namespace
 
-nlohmann::json PyTorchGpt(const pb::JobConfig& config) {
-  const pb::Gpt& gpt = config.model().gpt();
-  return {{"model", "gpt"},
-          {"layers", gpt.layers()},
-          {"heads", gpt.heads()},
-          {"context", gpt.context()},
-          {"batch", config.train().batch_size()},
-          {"dropout", gpt.dropout()}};
+nlohmann::json PyTorchTextModel(const pb::JobConfig& config) {
+  const AttrMap model = AttributesOfKind(config.model());
+  nlohmann::json request = {{"model", KindOf(config.model())->name()}, {"batch", config.train().batch_size()}};
+  for (const char* field : {"layers", "heads", "kv_heads", "context"}) {
+    if (model.Has(field)) request[field] = model.Int(field);
+  }
+  for (const char* field : {"dropout", "rope_theta", "epsilon"}) {
+    if (model.Has(field)) request[field] = model.Double(field);
+  }
+  return request;
 }
 
-absl::StatusOr<std::string> GptBatches(const pb::JobConfig& config, int steps) {
+absl::StatusOr<std::string> TextBatches(const pb::JobConfig& config, int steps) {
   const pb::Text text = WithDefaults(config.data().text());
   AttrMap attributes;
   attributes.Set("dataset", std::string("text"));
   attributes.Set("path", text.path());
   attributes.Set("split", std::string("train"));
   attributes.Set("validation_fraction", text.validation_fraction());
-  attributes.Set("context", int64_t{config.model().gpt().context()});
+  const int64_t context = AttributesOfKind(config.model()).Int("context");
+  attributes.Set("context", context);
   attributes.Set("seed", static_cast<int64_t>(WithDefaults(config).seed()));
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Source> source, OpenSource(attributes));
-  const int64_t dims[] = {config.train().batch_size(), config.model().gpt().context()};
+  const int64_t dims[] = {config.train().batch_size(), context};
   const int64_t start[] = {0, 0};
   std::vector<int32_t> inputs(dims[0] * dims[1]), labels(inputs.size());
   const auto argument = [&](std::vector<int32_t>& values) {

@@ -51,8 +51,8 @@ absl::StatusOr<std::optional<nlohmann::json>> AskPyTorch(const BenchContext& con
 
 // The GPT of a config, as the program wants to know it, and its batches of steps 0..steps-1 as bytes: per step [batch,
 // context] inputs, then as many labels. Errors of OpenSource and reading.
-nlohmann::json PyTorchGpt(const pb::JobConfig& config);
-absl::StatusOr<std::string> GptBatches(const pb::JobConfig& config, int steps);
+nlohmann::json PyTorchTextModel(const pb::JobConfig& config);
+absl::StatusOr<std::string> TextBatches(const pb::JobConfig& config, int steps);
 
 // Unavailable if the interpreter has no PyTorch, Unimplemented with the reason if that cannot run in this mode or
 // precision; NotFound if there is no such script; Cancelled, soon, if `stop` becomes true; Internal with its last words

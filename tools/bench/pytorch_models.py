@@ -33,8 +33,9 @@ def join_qkv(weights):
     for name in [n for n in weights if n.endswith("attn/q/weight")]:
         stem = name[: -len("q/weight")]
         for part in ("weight", "bias"):
-            parts = [weights.pop(f"{stem}{n}/{part}") for n in "qkv"]
-            weights[f"{stem}qkv/{part}"] = torch.cat(parts, dim=-1)
+            parts = [weights.pop(f"{stem}{n}/{part}") for n in "qkv" if f"{stem}{n}/{part}" in weights]
+            if parts:
+                weights[f"{stem}qkv/{part}"] = torch.cat(parts, dim=-1)
     return weights
 
 
@@ -114,6 +115,57 @@ class Gpt:
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
+class Llama(Gpt):
+    """Grouped heads, rotary positions, RMS norms and gated MLPs; gate and up are one product."""
+    tables = ("wte/weight",)
+
+    def __init__(self, request):
+        super().__init__({**request, "dropout": 0.0})
+        self.kv_heads = request["kv_heads"] or self.heads
+        self.epsilon, self.theta = request["epsilon"], request["rope_theta"]
+        self.turns = None
+
+    def weights(self, weights):
+        for name in [n for n in weights if n.endswith("mlp/gate/weight")]:
+            stem = name[: -len("gate/weight")]
+            weights[stem + "gate_up/weight"] = torch.cat([weights.pop(f"{stem}{n}/weight") for n in ("gate", "up")], -1)
+        return super().weights(weights)
+
+    def norm(self, p, name, x):
+        return F.rms_norm(x, x.shape[-1:], p[name + "/weight"].to(x.dtype), self.epsilon)
+
+    def turned(self, x):
+        """x [batch, heads, time, width]; cos and sin are made once."""
+        half = x.shape[-1] // 2
+        if self.turns is None:
+            inverse = self.theta ** (-torch.arange(half, device=x.device) / half)
+            angles = torch.arange(x.shape[-2], device=x.device)[:, None] * inverse
+            self.turns = angles.cos(), angles.sin()
+        cos, sin = (turn.to(x.dtype) for turn in self.turns)
+        x0, x1 = x[..., :half], x[..., half:]
+        return torch.cat((x0 * cos - x1 * sin, x1 * cos + x0 * sin), -1)
+
+    def attended(self, p, name, x):
+        batch, time, width = x.shape
+        size = width // self.heads
+        q, k, v = linear(p, name + "/qkv", x).split([width] + 2 * [self.kv_heads * size], -1)
+        q, k, v = (y.view(batch, time, -1, size).transpose(1, 2) for y in (q, k, v))
+        mixed = F.scaled_dot_product_attention(self.turned(q), self.turned(k), v, is_causal=True,
+                                               enable_gqa=self.kv_heads != self.heads)
+        return linear(p, name + "/o", mixed.transpose(1, 2).reshape(batch, time, width))
+
+    def loss(self, p, tokens, labels):
+        x = F.embedding(tokens, p["wte/weight"])
+        for i in range(self.layers):
+            h = f"h{i}/"
+            x = x + self.attended(p, h + "attn", self.norm(p, h + "norm1", x))
+            gate, up = linear(p, h + "mlp/gate_up", self.norm(p, h + "norm2", x)).chunk(2, -1)
+            x = x + linear(p, h + "mlp/down", F.silu(gate) * up)
+        x = self.norm(p, "norm_f", x)
+        logits = linear(p, "head", x) if "head/weight" in p else F.linear(x, p["wte/weight"])
+        return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+
+
 def read_images(raw, steps, batch, *dims):
     """Of every step images and labels, which files have as f32 and i32."""
     pixels = torch.Size(dims).numel() * batch
@@ -180,4 +232,4 @@ class ResNetStages:
         return F.cross_entropy(linear(p, "head", x.mean((2, 3))).float(), labels)
 
 
-MODELS = {"gpt": Gpt, "bert-layer": BertLayer, "resnet-stages": ResNetStages}
+MODELS = {"gpt": Gpt, "llama": Llama, "bert-layer": BertLayer, "resnet-stages": ResNetStages}

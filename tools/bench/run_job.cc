@@ -26,7 +26,7 @@ absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<b
 std::string TextOf(const OwnGpt& gpt) {
   return absl::Substitute(R"(
 name: "$0"
-model { gpt { $1 } }
+model { $4 { $1 } }
 data { text { path: "" } }
 train {
   batch_size: $2
@@ -34,7 +34,7 @@ train {
   schedule { learning_rate: $3 }
 }
 )",
-                          gpt.name, gpt.model, gpt.batch, gpt.learning_rate);
+                          gpt.name, gpt.model, gpt.batch, gpt.learning_rate, gpt.kind);
 }
 
 absl::StatusOr<SourcedConfig> OwnConfig(const std::string& text, const std::string& name, int processes,

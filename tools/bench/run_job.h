@@ -19,17 +19,23 @@ void AddMeasuredPhases(int warmup, int steps, pb::JobSpec& spec);
 // Runs a job whose last two phases are measured to its end (tools/control/cluster/run_to_end.h): what they say.
 absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop);
 
-// A GPT without a mesh; a constant learning rate, so that the number of steps changes nothing.
+// A model of text without a mesh; a constant learning rate, so that the number of steps changes nothing.
 struct OwnGpt {
   const char* name;
-  const char* model;  // fields of Gpt
+  const char* model;  // its fields
   int batch;
   const char* learning_rate;
+  const char* kind = "gpt";  // or "llama"
 };
 inline constexpr OwnGpt kQuickstartModel = {"quickstart", "layers: 4 width: 128 heads: 4 context: 128", 32, "1e-3"};
 // GPT-2 124M. Bytes are tokens of its vocabulary too. 1,024 tokens of a step are what llm.c has on a processor.
 inline constexpr OwnGpt kGpt2Model = {
     "gpt2-124m", "layers: 12 width: 768 heads: 12 context: 256 vocabulary: 50257 tied_embedding: true", 4, "3e-4"};
+// A Llama of 100 million parameters, whose heads share keys and values by three.
+inline constexpr OwnGpt kLlamaModel = {"llama-100m",
+                                       "layers: 12 width: 768 heads: 12 kv_heads: 4 hidden: 2048 context: 256 "
+                                       "vocabulary: 32000 tied_embedding: true",
+                                       4, "3e-4", "llama"};
 // GPT-2 XL, of 1.56 billion parameters: for devices that multiply several hundred times as fast as a processor's core.
 inline constexpr OwnGpt kGpt2LargeModel = {
     "gpt2-1.5b", "layers: 48 width: 1600 heads: 25 context: 1024 vocabulary: 50257 tied_embedding: true", 8, "1e-4"};
