@@ -52,13 +52,13 @@ Tensor Block(const GptConfig& config, const Tensor& input, double dropout) {
   const std::string init = nn::Normal(kStandardDeviation);
   const std::string residual_init =
       nn::Normal(kStandardDeviation / std::sqrt(2.0 * static_cast<double>(config.layers)));
-  const Tensor attended = nn::CausalSelfAttention(Normalized(config, input, "ln1"), "attn",
-                                                  {.heads = config.heads,
-                                                   .init = init,
-                                                   .output_init = residual_init,
-                                                   .says_how_it_lies = config.stream.has_value(),
-                                                   .kept_scores = config.kept_scores,
-                                                   .dropout = dropout});
+  const Tensor attended = nn::SelfAttention(Normalized(config, input, "ln1"), "attn",
+                                            {.heads = config.heads,
+                                             .init = init,
+                                             .output_init = residual_init,
+                                             .says_how_it_lies = config.stream.has_value(),
+                                             .kept_scores = config.kept_scores,
+                                             .dropout = dropout});
   const Tensor x = OnStream(config, Add(input, Dropout(OnStream(config, attended), dropout)));
   const Tensor processed = nn::Mlp(Normalized(config, x, "ln2"), "mlp",
                                    {.hidden = 4 * config.width,

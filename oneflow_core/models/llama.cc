@@ -59,7 +59,7 @@ Tensor Block(const AttrMap& fields, const Tensor& input) {
                                     .init = init,
                                     .output_init = init};
   if (fields.Bool("qk_norm")) attention.qk_norm = epsilon;
-  const Tensor x = Add(input, nn::CausalSelfAttention(nn::RmsNorm(input, "norm1", epsilon), "attn", attention));
+  const Tensor x = Add(input, nn::SelfAttention(nn::RmsNorm(input, "norm1", epsilon), "attn", attention));
   return Add(x, nn::GatedMlp(nn::RmsNorm(x, "norm2", epsilon), "mlp",
                              {.hidden = fields.Int("hidden"), .init = init, .output_init = init}));
 }

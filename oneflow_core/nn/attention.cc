@@ -42,8 +42,8 @@ Tensor Placed(const Tensor& x, absl::string_view norm, int64_t heads, const Atte
 
 }  // namespace
 
-Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
-                           std::source_location loc) {
+Tensor SelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
+                     std::source_location loc) {
   if (!x.valid()) return Tensor();
   GraphBuilder& b = *x.builder();
   if (x.shape().rank() != 3) {
@@ -73,12 +73,14 @@ Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const Attent
   Tensor mixed;
   {
     const GraphBuilder::Segment core(b, "attention");
-    mixed = options.kept_scores.has_value()
-                ? AttentionByScores(q, k, v, options, loc)
-                : Attention(q, k, v,
-                            AttentionHeads{
-                                .heads = options.heads, .kv_heads = kv_heads, .causal = true, .window = options.window},
-                            loc);
+    mixed =
+        options.kept_scores.has_value()
+            ? AttentionByScores(q, k, v, options, loc)
+            : Attention(
+                  q, k, v,
+                  AttentionHeads{
+                      .heads = options.heads, .kv_heads = kv_heads, .causal = options.causal, .window = options.window},
+                  loc);
   }
   LinearOptions output = RowSplit(width, options.output_init);
   output.bias = options.output_bias;

@@ -1,4 +1,4 @@
-// Multi-head causal self-attention: out = o(attention(q(x), k(x), v(x))).
+// Multi-head self-attention: out = o(attention(q(x), k(x), v(x))).
 //
 // q, k, v and o are linear layers of their own. On mesh axis "tp" the first three are split by columns, that is by
 // heads, and o by rows, so that one reduction at the end is all the communication. q and k may be normalised by head
@@ -17,6 +17,7 @@ struct AttentionOptions {
   int64_t heads = 1;
   int64_t kv_heads = 0;    // which divide heads; 0: as many
   int64_t head_width = 0;  // 0: the width of x, divided
+  bool causal = true;      // a token sees itself and those before it, not all
   int64_t window = 0;      // a token sees itself and so many less one before it; 0: all
   bool qkv_bias = true;
   bool output_bias = true;
@@ -36,7 +37,7 @@ struct AttentionOptions {
 // x is [batch, time, width]. Variables "name/{q,k,v,o}/{weight,bias}", "name/{q_norm,k_norm}/weight". The builder fails
 // with InvalidArgument if x is not of three dimensions, or the heads do not divide its width and have none of their
 // own.
-Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
-                           std::source_location loc = std::source_location::current());
+Tensor SelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
+                     std::source_location loc = std::source_location::current());
 
 }  // namespace oneflow::nn

@@ -88,7 +88,8 @@ class ComposedTest : public ::testing::Test {
 };
 
 TEST_F(ComposedTest, ClipKeepsWithinBounds) {
-  EXPECT_THAT(Values(Clip(Drawn({3, 5}), -0.5, 1)),
+  const Tensor x = Drawn({3, 5});
+  EXPECT_THAT(Values(Clip(x, -0.5, 1)),
               Pointwise(IsClose(), Each([](double x, double) { return std::min(1.0, std::max(-0.5, x)); })));
 }
 

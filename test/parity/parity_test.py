@@ -239,6 +239,21 @@ class ParityTest(unittest.TestCase):
             clip_norm=0.5,
         )
 
+    def check_images(self, model, reference, optimizer, settings, layouts, **more):
+        self.check("mlp_fashion_mnist.pbtxt", reference,
+                   ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1,
+                                    24),
+                   optimizer, ref.cosine(2e-3, 5, STEPS, 0.05),
+                   [model, "train.schedule.learning_rate=2e-3", *settings], layouts, **more)
+
+    def test_vit_with_adamw(self):
+        self.check_images(text("model.vit", patch=7, width=24, layers=2, heads=4), ref.vit(patch=7, layers=2, heads=4),
+                          lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+                          ["train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}"],
+                          [["mesh={dp:2 tp:2}", "cluster.processes=2"],
+                           ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=3"]], clip_norm=1.0,
+                          floor=1e-9)  # the biases of keys have gradients of rounding size
+
     def test_mlp_mixer_with_adamw(self):
         def mixed(w, name, x):
             return ref.linear(w, name + "/down", ref.F.gelu(ref.linear(w, name + "/up", x)))

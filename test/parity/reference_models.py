@@ -261,6 +261,25 @@ def convnet(w, step, images, labels):
     return linear(w, "head", F.relu(linear(w, "fc", x.flatten(1))))
 
 
+def vit(patch, layers, heads):
+    def norm(w, name, x):
+        return F.layer_norm(x, x.shape[-1:], w[name + "/weight"], w[name + "/bias"], 1e-6)
+
+    def logits(w, step, images, labels):
+        x = F.conv2d(images, w["patches/weight"], w["patches/bias"], stride=patch).flatten(2).transpose(1, 2)
+        x = torch.cat((w["class_token"].expand(len(x), -1, -1), x), 1) + w["positions"]
+        for i in range(layers):
+            h = f"h{i}/"
+            y = norm(w, h + "ln1", x)
+            q, k, v = (linear(w, h + "attn/" + n, y).unflatten(-1, (heads, -1)).transpose(1, 2) for n in "qkv")
+            mixed = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1) @ v
+            x = x + linear(w, h + "attn/o", mixed.transpose(1, 2).flatten(2))
+            x = x + linear(w, h + "mlp/down", F.gelu(linear(w, h + "mlp/up", norm(w, h + "ln2", x))))
+        return linear(w, "head", norm(w, "ln_f", x)[:, 0])
+
+    return logits
+
+
 def hidden_layers(w, scope, x):
     i = 0
     while f"{scope}fc{i}/weight" in w:

@@ -13,8 +13,8 @@ using testing::StatusIs;
 using AttentionTest = testing::ModuleTest;
 
 TEST_F(AttentionTest, SplitsProjectionsByHeadsAndTheOutputByRows) {
-  const Tensor y = CausalSelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn",
-                                       {.heads = 2, .init = "normal(0.5)", .output_init = "normal(0.25)"});
+  const Tensor y = SelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn",
+                                 {.heads = 2, .init = "normal(0.5)", .output_init = "normal(0.25)"});
   EXPECT_EQ(y.shape(), Shape({2, 5, 8}));
   ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
   const std::string column_bias = "f32[8] zeros tp:S(0)", column = "f32[8,8] normal(0.5) tp:S(1)";
@@ -29,15 +29,15 @@ TEST_F(AttentionTest, SplitsProjectionsByHeadsAndTheOutputByRows) {
 }
 
 TEST_F(AttentionTest, GroupsNormsAndPositionsHaveTheirVariablesAndNodes) {
-  const Tensor out = CausalSelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn",
-                                         {.heads = 4,
-                                          .kv_heads = 2,
-                                          .head_width = 6,
-                                          .window = 3,
-                                          .qkv_bias = false,
-                                          .output_bias = false,
-                                          .qk_norm = 1e-6,
-                                          .rotary = AttrMap{{"theta", 500.0}}});
+  const Tensor out = SelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn",
+                                   {.heads = 4,
+                                    .kv_heads = 2,
+                                    .head_width = 6,
+                                    .window = 3,
+                                    .qkv_bias = false,
+                                    .output_bias = false,
+                                    .qk_norm = 1e-6,
+                                    .rotary = AttrMap{{"theta", 500.0}}});
   EXPECT_EQ(out.shape(), Shape({2, 5, 8}));
   ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
   EXPECT_THAT(
@@ -53,14 +53,14 @@ TEST_F(AttentionTest, GroupsNormsAndPositionsHaveTheirVariablesAndNodes) {
 }
 
 TEST_F(AttentionTest, RefusesAnInputWithoutTime) {
-  EXPECT_FALSE(CausalSelfAttention(Input({DType::kFloat32, {5, 8}}), "attn", {.heads = 2}).valid());
+  EXPECT_FALSE(SelfAttention(Input({DType::kFloat32, {5, 8}}), "attn", {.heads = 2}).valid());
   EXPECT_THAT(builder_.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("attention 'attn': the input must be [batch, time, width] but is f32[5,8]")));
 }
 
 TEST_F(AttentionTest, RefusesHeadsThatDoNotDivideTheWidth) {
-  CausalSelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn", {.heads = 3});
+  SelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn", {.heads = 3});
   EXPECT_THAT(builder_.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("attention 'attn': 3 heads do not divide the width of f32[2,5,8]")));

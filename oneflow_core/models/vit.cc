@@ -1,0 +1,98 @@
+// Vision Transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2021).
+//
+//   images [n,c,h,w] ──► patches, each a linear map ──► [n, 1 + tokens, width], the class token first, + positions
+//                    ──► blocks h0, h1, ... ──► layer norm ──► head on the class token ──► logits [n,classes]
+//
+//   block:  x += attention(layer norm(x));  x += mlp(layer norm(x))
+//
+// Norms come before each part and have an epsilon of 1e-6, GELU is exact. Matrices, positions and the class token start
+// as normal with standard deviation 0.02, biases as zeros. On mesh axis "tp" the layers are split as nn/ says.
+//
+// Variables: "patches/weight" (a kernel as large as a patch), "patches/bias", "class_token", "positions",
+// "h0/ln1/weight", "h0/attn/q/weight", "h0/ln2/...", "h0/mlp/up/...", "ln_f/...", "head/{weight,bias}".
+#include "oneflow_core/functional.h"
+#include "oneflow_core/models/classifier.h"
+#include "oneflow_core/models/model.h"
+#include "oneflow_core/nn/attention.h"
+#include "oneflow_core/nn/conv2d.h"
+#include "oneflow_core/nn/initial.h"
+#include "oneflow_core/nn/layer_norm.h"
+#include "oneflow_core/nn/linear.h"
+#include "oneflow_core/nn/mlp.h"
+
+namespace oneflow {
+namespace {
+
+std::string VitInitial() { return nn::Normal(0.02); }
+
+Tensor VitNorm(const Tensor& x, absl::string_view name) { return nn::LayerNorm(x, name, /*epsilon=*/1e-6); }
+
+// [n, 1 + tokens, width].
+Tensor Tokens(const AttrMap& fields, const Tensor& images) {
+  const int64_t patch = fields.Int("patch"), width = fields.Int("width");
+  const Tensor grid =
+      nn::Conv2d(images, "patches", {.channels = width, .kernel = patch, .stride = patch, .init = VitInitial()});
+  if (!grid.valid()) return Tensor();
+  GraphBuilder& b = *grid.builder();
+  const Tensor patches = Transpose(Reshape(grid, {grid.shape()[0], width, -1}), {0, 2, 1});
+  const Tensor token = b.Variable("class_token", {DType::kFloat32, {1, 1, width}}, VitInitial(), {}, true);
+  const Tensor x = Concat({BroadcastTo(token, {grid.shape()[0], 1, width}), patches}, 1);
+  if (!x.valid()) return Tensor();
+  return Add(x, b.Variable("positions", {DType::kFloat32, {x.shape()[1], width}}, VitInitial(), {}, true));
+}
+
+Tensor VitBlock(const AttrMap& fields, const Tensor& input, double dropout) {
+  const std::string init = VitInitial();
+  const int64_t width = fields.Int("width"), hidden = fields.Int("hidden");
+  const Tensor attended =
+      nn::SelfAttention(VitNorm(input, "ln1"), "attn",
+                        {.heads = fields.Int("heads"), .causal = false, .init = init, .output_init = init});
+  const Tensor x = Add(input, Dropout(attended, dropout));
+  const Tensor processed =
+      nn::Mlp(VitNorm(x, "ln2"), "mlp", {.hidden = hidden > 0 ? hidden : 4 * width, .init = init, .output_init = init});
+  return Add(x, Dropout(processed, dropout));
+}
+
+Tensor VitLogits(const AttrMap& fields, const Tensor& images, bool training) {
+  if (!images.valid()) return Tensor();
+  const double dropout = training ? fields.Double("dropout") : 0;
+  Tensor x = Dropout(Tokens(fields, images), dropout);
+  for (int64_t layer = 0; layer < fields.Int("layers") && x.valid(); ++layer) {
+    const GraphBuilder::Scope scope(*x.builder(), absl::StrCat("h", layer));
+    const GraphBuilder::Segment segment(*x.builder(), "layers");
+    x = VitBlock(fields, x, dropout);
+  }
+  if (!x.valid()) return Tensor();
+  const int64_t samples = x.shape()[0], width = x.shape()[2];
+  const Tensor first = Reshape(Slice(VitNorm(x, "ln_f"), 1, 0, 1), {samples, width});
+  return nn::Linear(first, "head", {.width = fields.Int("classes"), .init = VitInitial()});
+}
+
+absl::StatusOr<std::vector<Graph>> BuildVit(const ModelRequest& request, const OpRegistry& ops) {
+  OF_RETURN_IF_ERROR(CheckBatches("vit", request.batches));
+  const auto model = [&](const Tensor& images, bool training) { return VitLogits(request.fields, images, training); };
+  return ClassifierProgram(OnSamples(model, request), request.batches, ops);
+}
+
+std::optional<FieldComplaint> CheckVit(const AttrMap& fields) {
+  const ImageData images;
+  const int64_t patch = fields.Int("patch"), width = fields.Int("width"), heads = fields.Int("heads");
+  if (images.height % patch != 0 || images.width % patch != 0) {
+    return FieldComplaint{"patch", absl::StrCat("images of ", images.height, "x", images.width,
+                                                " cannot be cut into patches of ", patch, "x", patch)};
+  }
+  if (width % heads == 0) return std::nullopt;
+  return FieldComplaint{"heads", absl::StrCat("width ", width, " is not a multiple of ", heads, " heads")};
+}
+
+}  // namespace
+
+ModelDef VitModel() {
+  return {.name = "vit",
+          .reads = {"images"},
+          .build = BuildVit,
+          .check = CheckVit,
+          .small = "patch: 7 width: 24 layers: 2 heads: 4 dropout: 0.1"};
+}
+
+}  // namespace oneflow
