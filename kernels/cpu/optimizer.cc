@@ -113,11 +113,10 @@ const char* UpdateBy(const KernelArgs& args) {
   return nullptr;
 }
 
-// in: v (overwritten), x.
-const char* EmaUpdate(const KernelArgs& args) {
+// v = decay v + (1 - decay) x, of inputs 0 and 1.
+const char* Average(const KernelArgs& args, double decay) {
   float* const v = args.in[0].as<float>();
   const float* const x = args.in[1].as<const float>();
-  const double decay = args.attrs->Double("decay");
   const float keep = static_cast<float>(decay), take = static_cast<float>(1 - decay);
   ParallelFor(args.in[0].count, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
@@ -128,20 +127,14 @@ const char* EmaUpdate(const KernelArgs& args) {
   return nullptr;
 }
 
+// in: v (overwritten), x.
+const char* EmaUpdate(const KernelArgs& args) { return Average(args, args.attrs->Double("decay")); }
+
 // in: v (overwritten), x, step[], scale[].
 const char* AverageUpdate(const KernelArgs& args) {
   if (std::isnan(args.in[3].as<const float>()[0])) return nullptr;
-  float* const v = args.in[0].as<float>();
-  const float* const x = args.in[1].as<const float>();
-  const double decay = args.in[2].as<const int64_t>()[0] == 0 ? 0 : args.attrs->Double("decay");
-  const float keep = static_cast<float>(decay), take = static_cast<float>(1 - decay);
-  ParallelFor(args.in[0].count, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
-    VecLoop(end - begin, [&](int64_t i, auto lanes) {
-      i += begin;
-      Store(v + i, Load(v + i, lanes) * keep + Load(x + i, lanes) * take, lanes);
-    });
-  });
-  return nullptr;
+  const bool is_first = args.in[2].as<const int64_t>()[0] == 0;
+  return Average(args, is_first ? 0 : args.attrs->Double("decay"));
 }
 
 // in: v (overwritten), x, scale[].
