@@ -1,8 +1,8 @@
 // Scaled dot-product attention and its gradient, per (batch, head) and block of 32 queries: all scores of a block
 // against the keys it may see stay in the second-level cache and are never written to memory.
 //
-//   forward   S = Q K^T / sqrt(d),  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
-//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = P (dP - D) / sqrt(d)
+//   forward   S = scale Q K^T,  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
+//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = scale P (dP - D)
 //             dV += P^T dout,  dK += dS^T Q,  dQ = dS K
 //
 // A causal block reads keys up to its last query only, those of a window from its first query's on, and of those no

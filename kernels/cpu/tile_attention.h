@@ -17,7 +17,8 @@
 
 namespace oneflow::cpu {
 
-// Whether heads of this shape use tiles: the processor has them, and a head has a multiple of 32 columns.
+// Whether heads of this shape use tiles: the processor has them, a head has a multiple of 32 columns, and there are as
+// many keys as queries and no window.
 bool SuitsTiles(const AttentionShape& shape);
 
 // Bytes of workspace for each thread.

@@ -1,9 +1,9 @@
 // Scaled dot-product attention and its gradient without ever writing the scores to memory (Dao et al.,
 // "FlashAttention", 2022).
 //
-//   forward   S = Q K^T / sqrt(d),  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
-//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = P (dP - D) / sqrt(d)
-//             dV = P^T dout,  dK = dS^T Q     a block per tile of keys, walking through the queries
+//   forward   S = scale Q K^T,  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
+//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = scale P (dP - D)
+//             dV = P^T dout,  dK = dS^T Q     a block per tile of keys, walking through the queries of their heads
 //             dQ = dS K                       a block per tile of queries, walking through the keys
 //
 // The scores of the backward pass are computed twice, so that every element has one writer: the same result in every

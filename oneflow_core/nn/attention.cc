@@ -58,6 +58,13 @@ Tensor SelfAttention(const Tensor& x, absl::string_view name, const AttentionOpt
                                                    " heads do not divide the width of ", x.type().ToString())));
     return Tensor();
   }
+  const bool has_plain_heads = kv_heads == options.heads && options.head_width == 0 && options.window == 0;
+  if (options.kept_scores.has_value() && !(has_plain_heads && options.causal)) {
+    b.Fail(absl::InvalidArgumentError(
+        absl::StrCat("attention '", name,
+                     "': scores are kept only of causal heads without groups, windows or a width of their own")));
+    return Tensor();
+  }
   const int64_t head_width = options.head_width > 0 ? options.head_width : width / options.heads;
   const auto lying = [&](const Tensor& y) {
     return options.says_how_it_lies ? y.ToWithGradient({{"tp", Sbp::Split(2)}}, loc) : y;

@@ -35,8 +35,8 @@ struct AttentionOptions {
 };
 
 // x is [batch, time, width]. Variables "name/{q,k,v,o}/{weight,bias}", "name/{q_norm,k_norm}/weight". The builder fails
-// with InvalidArgument if x is not of three dimensions, or the heads do not divide its width and have none of their
-// own.
+// with InvalidArgument if x is not of three dimensions, the heads do not divide its width and have none of their own,
+// or scores are to be kept of other than plain causal heads.
 Tensor SelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
                      std::source_location loc = std::source_location::current());
 

@@ -59,6 +59,13 @@ TEST_F(AttentionTest, RefusesAnInputWithoutTime) {
                        HasSubstr("attention 'attn': the input must be [batch, time, width] but is f32[5,8]")));
 }
 
+TEST_F(AttentionTest, RefusesToKeepScoresOfGroupsAndWindows) {
+  SelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn",
+                {.heads = 4, .kv_heads = 2, .kept_scores = DType::kFloat32});
+  EXPECT_THAT(builder_.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("attention 'attn': scores are kept only of causal heads")));
+}
+
 TEST_F(AttentionTest, RefusesHeadsThatDoNotDivideTheWidth) {
   SelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn", {.heads = 3});
   EXPECT_THAT(builder_.status(),
