@@ -52,6 +52,28 @@ nlohmann::json Request(const PyTorchCase& pytorch, const std::vector<double>& le
   return request;
 }
 
+// Unimplemented if the script would train something else than the config says.
+absl::Status CheckKnown(const pb::JobConfig& config) {
+  if (config.precision().compute() == pb::Precision::F16) {
+    return absl::UnimplementedError("the bench's PyTorch computes in f32 and bf16, not in f16");
+  }
+  const pb::Optimizer& optimizer = config.train().optimizer();
+  if (optimizer.kind_case() != pb::Optimizer::KIND_NOT_SET && !optimizer.has_adamw() && !optimizer.has_sgd()) {
+    return absl::UnimplementedError("the bench's PyTorch trains by adamw and sgd, not by other optimizers");
+  }
+  if (optimizer.groups_size() > 0) return absl::UnimplementedError("the bench's PyTorch has no groups of parameters");
+  const AttrMap model = AttributesOfKind(config.model());
+  for (const char* field : {"head_width", "window"}) {
+    if (model.Int(field) == 0) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("the bench's PyTorch has no ", field, ", which is ", model.Int(field)));
+  }
+  const bool has_more = model.Bool("qkv_bias") || model.Bool("qk_norm") ||
+                        model.String("rope_scaling", "none") != "none" || model.String("activation", "gelu") != "gelu";
+  if (!has_more) return absl::OkStatus();
+  return absl::UnimplementedError("the bench's PyTorch has no qkv_bias, qk_norm, rope_scaling and gelu_tanh");
+}
+
 }  // namespace
 
 nlohmann::json PyTorchTextModel(const pb::JobConfig& config) {
@@ -161,8 +183,7 @@ absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::v
                                         const std::atomic<bool>& stop) {
   if (!std::filesystem::exists(pytorch.script))
     return absl::NotFoundError(absl::StrCat("--pytorch-script ", pytorch.script, ": there is no such file"));
-  if (pytorch.config.precision().compute() == pb::Precision::F16)
-    return absl::UnimplementedError("the bench's PyTorch computes in f32 and bf16, not in f16");
+  OF_RETURN_IF_ERROR(CheckKnown(pytorch.config));
   const std::string request = pytorch.dir + "/pytorch.json", answer = pytorch.dir + "/pytorch.answer.json",
                     log = pytorch.dir + "/pytorch.log";
   OF_RETURN_IF_ERROR(WriteFile("file", request, Request(pytorch, learning_rates).dump()));
