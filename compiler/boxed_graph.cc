@@ -171,6 +171,17 @@ Rate ValueRate(const Graph& graph, ValueId value, const OpRegistry& ops) {
   return SumsMicroBatches(producer, ops) ? Rate::kStep : producer.rate;
 }
 
+ValueId AddBoxing(Graph& graph, Node node, const Node& like, ValueId value, const DistType& to, const OpRegistry& ops) {
+  node.source = like.source;
+  CopyProvenance(like, node);
+  node.rate = ValueRate(graph, value, ops);
+  node.placement = to.placement;
+  const TensorType type = graph.value(value).type;
+  const ValueId result = graph.node(graph.AddNode(std::move(node), {type})).outputs[0];
+  graph.value(result).dist = to;
+  return result;
+}
+
 absl::Status CheckHosts(const CompileOptions& options) { return MakeTopology(options).status(); }
 
 Topology JobTopology(const CompileOptions& options) { return *MakeTopology(options); }

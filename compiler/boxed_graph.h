@@ -52,6 +52,10 @@ bool SumsMicroBatches(const Node& node, const OpRegistry& ops);
 // How often a value gets new contents: the rate of its producer, but once per step for the outputs of `accumulate`.
 Rate ValueRate(const Graph& graph, ValueId value, const OpRegistry& ops);
 
+// Adds `node`, a boxing whose op, name and inputs are set, on behalf of `like`: it brings `value` to `to`. Returns its
+// output.
+ValueId AddBoxing(Graph& graph, Node node, const Node& like, ValueId value, const DistType& to, const OpRegistry& ops);
+
 // InvalidArgument if the mesh of a plan takes ranks that the job does not have, the job does not fit its hosts, or
 // processes do not fit on them.
 absl::Status CheckHosts(const CompileOptions& options);

@@ -7,23 +7,9 @@
 namespace oneflow {
 
 const char* Name(Role role) {
-  switch (role) {
-    case Role::kForward:
-      return "forward";
-    case Role::kInputGradient:
-      return "input-gradient";
-    case Role::kWeightGradient:
-      return "weight-gradient";
-    case Role::kFusedGradient:
-      return "fused-gradient";
-    case Role::kReduction:
-      return "reduction";
-    case Role::kRecompute:
-      return "recompute";
-    case Role::kUpdate:
-      break;
-  }
-  return "update";
+  constexpr const char* kNames[] = {"forward",   "input-gradient", "weight-gradient", "fused-gradient",
+                                    "reduction", "recompute",      "update"};
+  return kNames[static_cast<int>(role)];
 }
 
 StepPart PartOf(Role role) {
@@ -32,15 +18,8 @@ StepPart PartOf(Role role) {
 }
 
 const char* Name(StepPart part) {
-  switch (part) {
-    case StepPart::kForward:
-      return "forward";
-    case StepPart::kBackward:
-      return "backward";
-    case StepPart::kUpdate:
-      break;
-  }
-  return "update";
+  constexpr const char* kNames[] = {"forward", "backward", "update"};
+  return kNames[static_cast<int>(part)];
 }
 
 void CopyProvenance(const Node& like, Node& node) {

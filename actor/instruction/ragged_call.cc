@@ -31,11 +31,9 @@ size_t RaggedCall::FirstWithRows() const {
 }
 
 KernelArgs RaggedCall::CallOf(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows) {
-  for (size_t i = 0; i < in_.size(); ++i) in_[i] = inputs_[i].Take(args.in[i], group, rows);
-  for (size_t i = 0; i < out_.size(); ++i) out_[i] = outputs_[i].Take(args.out[i], group, rows);
   KernelArgs call = args;
-  call.in = in_;
-  call.out = out_;
+  call.in = TakeAll(inputs_, args.in, group, rows, in_);
+  call.out = TakeAll(outputs_, args.out, group, rows, out_);
   return call;
 }
 

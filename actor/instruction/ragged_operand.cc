@@ -34,6 +34,12 @@ TensorArg RaggedOperand::Take(const TensorArg& whole, const std::vector<int64_t>
   return x;
 }
 
+std::span<const TensorArg> TakeAll(std::vector<RaggedOperand>& operands, std::span<const TensorArg> wholes,
+                                   const std::vector<int64_t>& group, int64_t rows, std::vector<TensorArg>& parts) {
+  for (size_t i = 0; i < parts.size(); ++i) parts[i] = operands[i].Take(wholes[i], group, rows);
+  return parts;
+}
+
 bool Advance(const std::vector<int64_t>& extent, std::vector<int64_t>& group) {
   for (size_t d = extent.size(); d-- > 0;) {
     if (++group[d] < extent[d]) return true;

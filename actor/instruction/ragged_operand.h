@@ -5,6 +5,7 @@
 //   b   [16]          all of it, for any group
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -32,6 +33,10 @@ class RaggedOperand {
   std::vector<int> axes_;              // of the first dimensions: which of the groups' it is, or kOne
   std::vector<int64_t> dims_, start_;  // of the part in hand
 };
+
+// `parts`, which now are those of `wholes` for a group, as each operand takes them.
+std::span<const TensorArg> TakeAll(std::vector<RaggedOperand>& operands, std::span<const TensorArg> wholes,
+                                   const std::vector<int64_t>& group, int64_t rows, std::vector<TensorArg>& parts);
 
 // The next index of groups, the last dimension fastest; false after the last.
 bool Advance(const std::vector<int64_t>& extent, std::vector<int64_t>& group);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/lower/actor_facts.h"
 #include "compiler/lower/boxing_shares.h"
 #include "compiler/lower/far_reads.h"
 #include "compiler/lower/plan_reader.h"
@@ -147,13 +148,7 @@ absl::Status PlanSpeller::WriteActor(const Instance& instance, const Ports& port
   out.set_id(IdOf(instance));
   out.set_rank(instance.rank);
   out.set_name(from.name());
-  out.set_acts_per_step(from.acts_per_step());
-  *out.mutable_parts() = from.parts();
-  *out.mutable_crosses() = from.crosses();
-  out.set_priority(from.priority());
-  out.set_queue(from.queue());
-  out.set_section(from.section());
-  out.set_chunk(from.chunk());
+  CopyActorFacts(from, out);
   const auto add_port = [&](const std::pair<const Slot, int>& port, pb::Port& to) {
     to.set_register_(IndexOf(port.first));
     to.set_acts_per_slot(port.second);

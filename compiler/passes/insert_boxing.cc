@@ -149,15 +149,7 @@ class StepInserter {
                             Box(counts, there, like, names_.Make(absl::StrCat(node.name, "/counts"))));
       }
     }
-    const Node& wish = graph_.node(like);
-    node.source = wish.source;
-    CopyProvenance(wish, node);
-    node.rate = ValueRate(graph_, value, ops_);
-    node.placement = to.placement;
-    const TensorType type = graph_.value(value).type;
-    const NodeId id = graph_.AddNode(std::move(node), {type});
-    graph_.value(graph_.node(id).outputs[0]).dist = to;
-    const ValueId result = graph_.node(id).outputs[0];
+    const ValueId result = AddBoxing(graph_, std::move(node), graph_.node(like), value, to, ops_);
     steps_[value].push_back(result);
     steps_.emplace_back();  // of the result
     return result;

@@ -38,11 +38,11 @@ class Boxer {
     for (ValueId known : boxed_[value]) {
       if (*graph_.value(known).dist == wanted) return known;
     }
-    boxed_[value].push_back(AddBoxing(value, wanted));
+    boxed_[value].push_back(NewBoxing(value, wanted));
     return boxed_[value].back();
   }
 
-  ValueId AddBoxing(ValueId value, const DistType& wanted) {
+  ValueId NewBoxing(ValueId value, const DistType& wanted) {
     const Node& producer = graph_.node(graph_.value(value).producer);
     Node node;
     node.op = "boxing";
@@ -51,14 +51,7 @@ class Boxer {
         wanted.placement == *producer.placement ? "" : absl::StrCat("@", wanted.placement.ranks()[0]);
     node.name = names_.Make(absl::StrCat("box/", producer.name, output, "/", ToString(wanted.sbp), moved));
     node.inputs = WithCounts(graph_, value);
-    node.source = producer.source;
-    CopyProvenance(producer, node);
-    node.rate = ValueRate(graph_, value, ops_);
-    node.placement = wanted.placement;
-    const TensorType type = graph_.value(value).type;
-    const NodeId id = graph_.AddNode(std::move(node), {type});
-    graph_.value(graph_.node(id).outputs[0]).dist = wanted;
-    return graph_.node(id).outputs[0];
+    return AddBoxing(graph_, std::move(node), producer, value, wanted, ops_);
   }
 
   Graph& graph_;

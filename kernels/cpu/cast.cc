@@ -3,6 +3,7 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "oneflow_core/dtype_switch.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -44,23 +45,7 @@ const char* Between(const KernelArgs& args) {
 
 template <typename From>
 const char* Cast(const KernelArgs& args) {
-  switch (args.out[0].dtype) {
-    case DType::kFloat32:
-      return Between<From, float>(args);
-    case DType::kBFloat16:
-      return Between<From, BFloat16>(args);
-    case DType::kFloat16:
-      return Between<From, Float16>(args);
-    case DType::kInt32:
-      return Between<From, int32_t>(args);
-    case DType::kInt64:
-      return Between<From, int64_t>(args);
-    case DType::kUInt8:
-      return Between<From, uint8_t>(args);
-    case DType::kBool:
-      return Between<From, bool>(args);
-  }
-  return "cast: unknown output dtype";
+  return ByDType<BFloat16, Float16>(args.out[0].dtype, [&]<typename To>() { return Between<From, To>(args); });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/loops.h"
+#include "oneflow_core/dtype_switch.h"
 
 namespace oneflow {
 namespace {
@@ -223,29 +224,14 @@ const char* CopyRegion(const CopyRegionArgs& args) {
     }
     return nullptr;
   }
-  switch (args.dtype) {
-    case DType::kFloat32:
-      CombineBox<float>(args);
-      break;
-    case DType::kBFloat16:
-      CombineBox<BFloat16>(args);
-      break;
-    case DType::kFloat16:
-      CombineBox<Float16>(args);
-      break;
-    case DType::kInt32:
-      CombineBox<int32_t>(args);
-      break;
-    case DType::kInt64:
-      CombineBox<int64_t>(args);
-      break;
-    case DType::kUInt8:
-      CombineBox<uint8_t>(args);
-      break;
-    case DType::kBool:
+  return ByDType<BFloat16, Float16>(args.dtype, [&]<typename T>() -> const char* {
+    if constexpr (std::is_same_v<T, bool>) {
       return "CopyRegion: bool cannot be reduced";
-  }
-  return nullptr;
+    } else {
+      CombineBox<T>(args);
+      return nullptr;
+    }
+  });
 }
 
 void FillZero(void* target, size_t num_bytes) {

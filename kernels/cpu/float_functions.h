@@ -10,22 +10,23 @@
 
 namespace oneflow::cpu {
 
-// Rare in models: the library's scalar function is good enough.
-OF_INLINE F32s Log(F32s x) {
-  for (int i = 0; i < kLanes; ++i) x[i] = std::log(x[i]);
+// Rare in models: the library's scalar functions are good enough.
+template <typename F>
+OF_INLINE F32s LaneByLane(F32s x, F f) {
+  for (int i = 0; i < kLanes; ++i) x[i] = f(x[i]);
   return x;
+}
+OF_INLINE F32s Log(F32s x) {
+  return LaneByLane(x, [](float a) { return std::log(a); });
 }
 OF_INLINE F32s Log1p(F32s x) {
-  for (int i = 0; i < kLanes; ++i) x[i] = std::log1p(x[i]);
-  return x;
+  return LaneByLane(x, [](float a) { return std::log1p(a); });
 }
 OF_INLINE F32s Sin(F32s x) {
-  for (int i = 0; i < kLanes; ++i) x[i] = std::sin(x[i]);
-  return x;
+  return LaneByLane(x, [](float a) { return std::sin(a); });
 }
 OF_INLINE F32s Cos(F32s x) {
-  for (int i = 0; i < kLanes; ++i) x[i] = std::cos(x[i]);
-  return x;
+  return LaneByLane(x, [](float a) { return std::cos(a); });
 }
 OF_INLINE F32s Phi(F32s x) {
   constexpr float kSqrtHalf = 0.70710678118654752f;  // 1 / sqrt(2)

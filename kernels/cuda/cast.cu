@@ -3,6 +3,7 @@
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "oneflow_core/dtype_switch.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -21,23 +22,7 @@ const char* Convert(const TensorArg& x, const TensorArg& y, cudaStream_t stream)
 
 template <typename From>
 const char* ConvertTo(const TensorArg& x, const TensorArg& y, cudaStream_t stream) {
-  switch (y.dtype) {
-    case DType::kFloat32:
-      return Convert<From, float>(x, y, stream);
-    case DType::kBFloat16:
-      return Convert<From, BFloat16>(x, y, stream);
-    case DType::kFloat16:
-      return Convert<From, Float16>(x, y, stream);
-    case DType::kInt32:
-      return Convert<From, int32_t>(x, y, stream);
-    case DType::kInt64:
-      return Convert<From, int64_t>(x, y, stream);
-    case DType::kUInt8:
-      return Convert<From, uint8_t>(x, y, stream);
-    case DType::kBool:
-      return Convert<From, bool>(x, y, stream);
-  }
-  return "cast: unknown output dtype";
+  return ByDType<BFloat16, Float16>(y.dtype, [&]<typename To>() { return Convert<From, To>(x, y, stream); });
 }
 
 template <typename From>

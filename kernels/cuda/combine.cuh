@@ -1,8 +1,11 @@
 // How a copy writes an element: it replaces the target's value, or is combined with it.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/half.cuh"
+#include "oneflow_core/dtype_switch.h"
 
 namespace oneflow::cuda {
 
@@ -29,23 +32,13 @@ struct PutCombined {
 // f.operator()<T>() for an element type that can be reduced. The result of f, or what is wrong.
 template <typename F>
 const char* ByCombined(DType dtype, F f) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return f.template operator()<float>();
-    case DType::kBFloat16:
-      return f.template operator()<BFloat16>();
-    case DType::kFloat16:
-      return f.template operator()<Float16>();
-    case DType::kInt32:
-      return f.template operator()<int32_t>();
-    case DType::kInt64:
-      return f.template operator()<int64_t>();
-    case DType::kUInt8:
-      return f.template operator()<uint8_t>();
-    case DType::kBool:
-      break;
-  }
-  return "bool cannot be reduced";
+  return ByDType<BFloat16, Float16>(dtype, [&]<typename T>() -> const char* {
+    if constexpr (std::is_same_v<T, bool>) {
+      return "bool cannot be reduced";
+    } else {
+      return f.template operator()<T>();
+    }
+  });
 }
 
 // f.operator()<T>() for an element of `num_bytes` bytes that is only moved.

@@ -19,8 +19,7 @@ ClickData ClickDataOf(const AttrMap& fields) {
   data.fields = fields.Int("fields");
   data.vocabulary = fields.Int("vocabulary");
   data.numbers = fields.Int("numbers");
-  data.samples = fields.Int("samples");
-  data.validation_samples = fields.Int("validation_samples");
+  SetSamples(fields, data);
   return data;
 }
 

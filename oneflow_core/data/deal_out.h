@@ -13,6 +13,13 @@ namespace oneflow {
 // The attribute 'split'.
 inline std::string SplitName(DataSplit split) { return split == DataSplit::kTrain ? "train" : "validation"; }
 
+// How many made-up samples there are, as the fields of a job's data say.
+template <typename Data>
+void SetSamples(const AttrMap& fields, Data& data) {
+  data.samples = fields.Int("samples");
+  data.validation_samples = fields.Int("validation_samples");
+}
+
 // Adds the node that reads made-up samples: `attributes` say what they are like, `data` how many there are.
 template <typename Data>
 std::vector<Tensor> ReadMade(GraphBuilder& b, const std::string& dataset, const Data& data, DataSplit split,

@@ -7,8 +7,7 @@ namespace oneflow {
 PrototypeData PrototypeDataOf(const AttrMap& fields) {
   PrototypeData data;
   data.classes = fields.Int("classes");
-  data.samples = fields.Int("samples");
-  data.validation_samples = fields.Int("validation_samples");
+  SetSamples(fields, data);
   data.height = fields.Int("height");
   data.width = fields.Int("width");
   data.noise = fields.Double("noise");

@@ -19,7 +19,7 @@
 #include "oneflow_core/nn/gated_mlp.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
-#include "oneflow_core/nn/rms_norm.h"
+#include "oneflow_core/nn/norm.h"
 
 namespace oneflow {
 namespace {

@@ -12,9 +12,9 @@
 #include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/conv2d.h"
 #include "oneflow_core/nn/initial.h"
-#include "oneflow_core/nn/layer_norm.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/mlp.h"
+#include "oneflow_core/nn/norm.h"
 
 namespace oneflow {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "oneflow_core/functional.h"
 #include "oneflow_core/nn/linear.h"
-#include "oneflow_core/nn/rms_norm.h"
+#include "oneflow_core/nn/norm.h"
 
 namespace oneflow::nn {
 namespace {

@@ -13,12 +13,24 @@ Shape WithSize(const Shape& shape, int64_t axis, int64_t size) {
   return Shape(std::move(sizes));
 }
 
+// `size` elements from `start` along `axis`.
+struct Part {
+  int64_t axis, start, size;
+};
+
+absl::StatusOr<Part> PartOf(const InferContext& c) {
+  Part part;
+  OF_ASSIGN_OR_RETURN(part.axis, IntAttr(c.attrs, "axis", 0, c.inputs[0].shape.rank() - 1));
+  OF_ASSIGN_OR_RETURN(part.start, IntAttr(c.attrs, "start", 0));
+  OF_ASSIGN_OR_RETURN(part.size, IntAttr(c.attrs, "size", 0));
+  return part;
+}
+
 absl::StatusOr<Types> InferSlice(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kAny, AtLeast(1)}}));
   const TensorType& x = c.inputs[0];
-  OF_ASSIGN_OR_RETURN(const int64_t axis, IntAttr(c.attrs, "axis", 0, x.shape.rank() - 1));
-  OF_ASSIGN_OR_RETURN(const int64_t start, IntAttr(c.attrs, "start", 0));
-  OF_ASSIGN_OR_RETURN(const int64_t size, IntAttr(c.attrs, "size", 0));
+  OF_ASSIGN_OR_RETURN(const Part of, PartOf(c));
+  const auto [axis, start, size] = of;
   const int64_t whole = x.shape[static_cast<int>(axis)];
   if (start > whole || size > whole - start) {
     return absl::InvalidArgumentError(
@@ -27,19 +39,21 @@ absl::StatusOr<Types> InferSlice(const InferContext& c) {
   return Outputs({{x.dtype, WithSize(x.shape, axis, size)}});
 }
 
-absl::Status SliceGrad(GradContext& c) {
+// Both have the other's attributes, but for the size, which is that of the other's output.
+absl::Status GradByOther(GradContext& c, const char* other) {
   AttrMap attrs = c.attrs();
   attrs.Set("size", c.input(0).shape()[static_cast<int>(attrs.Int("axis"))]);
-  c.SetInputGrad(0, c.Call1("slice_grad", {*c.output_grad(0)}, std::move(attrs)));
+  c.SetInputGrad(0, c.Call1(other, {*c.output_grad(0)}, std::move(attrs)));
   return absl::OkStatus();
 }
+
+absl::Status SliceGrad(GradContext& c) { return GradByOther(c, "slice_grad"); }
 
 absl::StatusOr<Types> InferSliceGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kNumber, AtLeast(1)}}));
   const TensorType& dy = c.inputs[0];
-  OF_ASSIGN_OR_RETURN(const int64_t axis, IntAttr(c.attrs, "axis", 0, dy.shape.rank() - 1));
-  OF_ASSIGN_OR_RETURN(const int64_t start, IntAttr(c.attrs, "start", 0));
-  OF_ASSIGN_OR_RETURN(const int64_t size, IntAttr(c.attrs, "size", 0));
+  OF_ASSIGN_OR_RETURN(const Part of, PartOf(c));
+  const auto [axis, start, size] = of;
   const int64_t part = dy.shape[static_cast<int>(axis)];
   if (part > size || start > size - part) {
     return absl::InvalidArgumentError(
@@ -48,12 +62,7 @@ absl::StatusOr<Types> InferSliceGrad(const InferContext& c) {
   return Outputs({{dy.dtype, WithSize(dy.shape, axis, size)}});
 }
 
-absl::Status SliceGradGrad(GradContext& c) {
-  AttrMap attrs = c.attrs();
-  attrs.Set("size", c.input(0).shape()[static_cast<int>(attrs.Int("axis"))]);
-  c.SetInputGrad(0, c.Call1("slice", {*c.output_grad(0)}, std::move(attrs)));
-  return absl::OkStatus();
-}
+absl::Status SliceGradGrad(GradContext& c) { return GradByOther(c, "slice"); }
 
 // Of the pixels only.
 std::vector<int> BlocksOfSlice(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,

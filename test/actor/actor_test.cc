@@ -12,13 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 constexpr Message::Kind kFilled = Message::Kind::kFilled;
 constexpr Message::Kind kFreed = Message::Kind::kFreed;
 

@@ -15,15 +15,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Pair;
-using ::testing::StartsWith;
-
 // Writes down what happens.
 class Log : public ActRunner, public MessageBus, public ActorThread::Listener {
  public:

@@ -10,12 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 // Writes down what it is asked for. Launches while it captures belong to the piece of work.
 class CapturingDevice : public TestDevice {
  public:

@@ -17,13 +17,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::HostCollectives;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 // Per rank: source -> call -> sink with a fetch. Actors 3r, 3r+1, 3r+2. Two ranks of one process.
 pb::Program TwoRanks(const std::string& collective, int in, int out) {
   TestPlan plan({0, 0});
@@ -107,6 +100,11 @@ pb::Program ExchangeByCounts() {
     write(transfer.send_count(), *transfer.mutable_send_rows());
     write(transfer.receive_count(), *transfer.mutable_receive_rows());
   }
+  return set;
+}
+
+pb::Program Changed(pb::Program set, const std::function<void(pb::Program&)>& change) {
+  change(set);
   return set;
 }
 
@@ -200,40 +198,36 @@ const struct {
      }},
     {"a call by counts has 2 inputs, not 3",
      [] {
-       pb::Program set = ExchangeByCounts();
-       CallOf(set, 1)->mutable_inputs()->RemoveLast();
-       return set;
+       return Changed(ExchangeByCounts(), [](pb::Program& set) { CallOf(set, 1)->mutable_inputs()->RemoveLast(); });
      }},
     {"its counts are of dtype 0",
      [] {
-       pb::Program set = ExchangeByCounts();
-       CallOf(set, 1)->mutable_inputs(2)->set_dtype(pb::F32);
-       return set;
+       return Changed(ExchangeByCounts(),
+                      [](pb::Program& set) { CallOf(set, 1)->mutable_inputs(2)->set_dtype(pb::F32); });
      }},
     {"transfer 0: rows start: 0 extent: 1 rows: 2 row_elements: 1 are not 3 elements whose counts are",
      [] {
-       pb::Program set = ExchangeByCounts();
-       CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_rows(2);
-       return set;
+       return Changed(ExchangeByCounts(),
+                      [](pb::Program& set) { CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_rows(2); });
      }},
     {"transfer 0: rows start: 1 extent: 1",
      [] {
-       pb::Program set = ExchangeByCounts();
-       CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_start(0, 1);
-       return set;
+       return Changed(ExchangeByCounts(), [](pb::Program& set) {
+         CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_start(0, 1);
+       });
      }},
     {"rank 0 sends [0+1] rows 0+3 of 1 elements to rank 1, which expects [0+1] rows 2+3 of 1 elements",
      [] {
-       pb::Program set = ExchangeByCounts();
-       CallOf(set, 1)->mutable_transfers(0)->mutable_receive_rows()->set_first_row(2);
-       return set;
+       return Changed(ExchangeByCounts(), [](pb::Program& set) {
+         CallOf(set, 1)->mutable_transfers(0)->mutable_receive_rows()->set_first_row(2);
+       });
      }},
     {"reduction 0, 0 elements, by counts), rank 1 has",
      [] {
-       pb::Program set = ExchangeByCounts();
-       CallOf(set, 1)->set_by_counts(false);
-       CallOf(set, 1)->mutable_inputs()->DeleteSubrange(1, 2);
-       return set;
+       return Changed(ExchangeByCounts(), [](pb::Program& set) {
+         CallOf(set, 1)->set_by_counts(false);
+         CallOf(set, 1)->mutable_inputs()->DeleteSubrange(1, 2);
+       });
      }},
     {"only an exchange goes by counts",
      [] {

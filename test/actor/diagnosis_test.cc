@@ -5,15 +5,10 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "oneflow_core/queues.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 // What a process says that was watched for half a second and runs plan 'p'.
 pb::ProcessWaits Process(int process, const std::string& queues) {

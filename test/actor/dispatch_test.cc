@@ -94,9 +94,6 @@ long syscall(long number, ...) noexcept {
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-
 constexpr int64_t kFirst = 20, kSteps = 1000;  // counted, after steps in which queues find their sizes
 
 // Begins and ends to count.

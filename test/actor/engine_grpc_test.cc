@@ -26,13 +26,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 // The processes of one job, each with its network and, after Load(), its engine.
 class Job {
  public:

@@ -10,9 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 // Of one element, in f32.
 double InitialValue(const Init& init, uint64_t key, int64_t index) {
   float value = 0;
@@ -33,17 +30,14 @@ TEST(InitTest, ReadsEveryKind) {
 }
 
 TEST(InitTest, RefusesMalformedText) {
-  const struct {
-    const char* text;
-    const char* error;
-  } cases[] = {
+  const BadText cases[] = {
       {"", "it may be zeros"},        {"normal", "it may be zeros"},      {"normal(0.1", "it may be zeros"},
       {"normal()", "no finite"},      {"normal(x)", "'x' is no finite"},  {"constant(inf)", "'inf' is no finite"},
       {"constant(nan)", "no finite"}, {"gamma(1)", "'gamma' is no kind"}, {"list(1,2)", "2 values for 4 elements"},
       {"list(1,a,3,4)", "'a' is no"}, {"list()", "0 values for 4"},
   };
   for (const auto& c : cases) {
-    EXPECT_THAT(ParseInit(c.text, 4), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error))) << c.text;
+    EXPECT_THAT(ParseInit(c.text, 4), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message))) << c.text;
   }
 }
 

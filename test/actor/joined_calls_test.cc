@@ -12,13 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-using ::oneflow::testing::UpdatesAtOnce;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::Pair;
-
 // Variables that an actor adds to one another, in this order: {v, x} is v += x.
 struct Updates {
   std::string variables;

@@ -15,11 +15,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestDevice;
-using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
-
 TEST(SharedMemoryTest, ShowsAReaderWhatItsOwnerWrites) {
   ASSERT_OK_AND_ASSIGN(SharedMemory owner, SharedMemory::Create(8192));
   ASSERT_OK_AND_ASSIGN(SharedMemory reader, SharedMemory::Map(getpid(), owner.fd(), 8192));

@@ -13,16 +13,12 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class OutputFileTest : public ::testing::Test {
  protected:
@@ -49,7 +45,7 @@ class OutputFileTest : public ::testing::Test {
     return std::distance(fs::directory_iterator(Path(folder)), fs::directory_iterator());
   }
 
-  const TempDir dir_;
+  const TestDir dir_;
 };
 
 TEST_F(OutputFileTest, AFileIsReplacedAsAWholeAndKeepsItsPermissions) {

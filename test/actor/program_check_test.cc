@@ -11,10 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::HasSubstr;
-
 constexpr int kSource = 0, kSum = 1, kCopy = 2, kSink = 3;
 constexpr int64_t kHuge = int64_t{1} << 62;
 

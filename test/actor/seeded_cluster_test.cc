@@ -2,6 +2,8 @@
 // lost, came twice or out of order is computed with unnoticed, and who is to blame is found.
 #include "test/actor/seeded_cluster.h"
 
+#include <functional>
+
 #include "absl/strings/str_cat.h"
 #include "actor/program_check.h"
 #include "gmock/gmock.h"
@@ -12,13 +14,6 @@
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::ClusterEnd;
-using ::oneflow::testing::Fault;
-using ::oneflow::testing::RandomPlan;
-using ::oneflow::testing::RunSeeded;
-using ::oneflow::testing::TestPlan;
-using ::testing::HasSubstr;
 
 constexpr int kRanks = 8, kSteps = 4;
 constexpr uint32_t kSeeds = 1000;
@@ -90,9 +85,17 @@ TEST(SeededClusterTest, DelaysAndTurnsChangeNothing) {
   });
 }
 
+// As above, with `fault`; `check` looks at how each run ended.
+void ForEveryFault(Fault fault, const std::function<void(const ClusterEnd& end, const Digests& expected)>& check) {
+  ForEverySeed([&](const pb::Program& program, const Digests& expected, uint32_t seed) {
+    const ClusterEnd end = RunSeeded(program, kSteps, seed, fault);
+    check(end, expected);
+    return !end.struck.empty();
+  });
+}
+
 TEST(SeededClusterTest, AFrameThatIsLostIsNamedByAnErrorOrTheDiagnosis) {
-  ForEverySeed([](const pb::Program& program, const Digests& expected, uint32_t seed) {
-    const ClusterEnd end = RunSeeded(program, kSteps, seed, Fault::kLost);
+  ForEveryFault(Fault::kLost, [](const ClusterEnd& end, const Digests& expected) {
     EXPECT_EQ(end.all_done, end.struck.empty());
     if (end.all_done) {
       EXPECT_EQ(end.digests, expected);
@@ -102,47 +105,40 @@ TEST(SeededClusterTest, AFrameThatIsLostIsNamedByAnErrorOrTheDiagnosis) {
     } else {
       EXPECT_THAT(end.error.message(), HasSubstr(absl::StrCat(end.struck, " ")));
     }
-    return !end.struck.empty();
   });
 }
 
 // Of slots that several read, the second copy may pass for what another reader says: then that one's is too many.
 TEST(SeededClusterTest, AFrameThatComesTwiceIsAnError) {
-  ForEverySeed([](const pb::Program& program, const Digests& expected, uint32_t seed) {
-    const ClusterEnd end = RunSeeded(program, kSteps, seed, Fault::kTwice);
+  ForEveryFault(Fault::kTwice, [](const ClusterEnd& end, const Digests& expected) {
     EXPECT_EQ(end.error.ok(), end.struck.empty());
     if (end.error.ok()) {
       EXPECT_EQ(end.digests, expected);
     } else {
       EXPECT_THAT(end.error.message(), HasSubstr(absl::StrCat(end.struck, " ")));
     }
-    return !end.struck.empty();
   });
 }
 
 TEST(SeededClusterTest, WhatComesOutOfOrderGivesTheSameOrAnError) {
-  ForEverySeed([](const pb::Program& program, const Digests& expected, uint32_t seed) {
-    const ClusterEnd end = RunSeeded(program, kSteps, seed, Fault::kOutOfOrder);
+  ForEveryFault(Fault::kOutOfOrder, [](const ClusterEnd& end, const Digests& expected) {
     EXPECT_EQ(end.all_done, end.error.ok()) << end.diagnosis;
     if (end.all_done) {
       EXPECT_EQ(end.digests, expected);
     } else {
       EXPECT_THAT(end.error.message(), HasSubstr(absl::StrCat(end.struck, " ")));
     }
-    return !end.struck.empty();
   });
 }
 
 TEST(SeededClusterTest, OthersComeToRestAndBlameTheDead) {
-  ForEverySeed([](const pb::Program& program, const Digests& expected, uint32_t seed) {
-    const ClusterEnd end = RunSeeded(program, kSteps, seed, Fault::kDead);
+  ForEveryFault(Fault::kDead, [](const ClusterEnd& end, const Digests& expected) {
     EXPECT_OK(end.error);
     if (end.all_done) {
       EXPECT_EQ(end.digests, expected);
     } else {
       EXPECT_THAT(end.diagnosis, HasSubstr(absl::StrCat(end.struck, " is dead")));
     }
-    return !end.struck.empty();
   });
 }
 

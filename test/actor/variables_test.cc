@@ -19,12 +19,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 // A 4x6 matrix "w" on `ranks` ranks, cut unevenly along dimension `dim`, and a whole vector "b" on each.
 class Job {
  public:

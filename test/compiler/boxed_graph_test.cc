@@ -2,12 +2,10 @@
 #include "compiler/boxed_graph.h"
 
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 const CompileOptions& TwoByTwo() {
   static const CompileOptions* const options = new CompileOptions(Options({{"pp", 2}, {"dp", 2}}, 2));

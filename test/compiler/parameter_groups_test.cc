@@ -5,13 +5,10 @@
 
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(ParameterGroupsTest, APatternMatchesTheWholeName) {
   for (const auto& [pattern, name, matches] : std::vector<std::tuple<std::string, std::string, bool>>{

@@ -9,14 +9,11 @@
 #include "oneflow_core/graph_text.h"
 #include "test/compiler/passes/testing.h"
 #include "test/support/annotations.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAreArray;
-using ::testing::HasSubstr;
 
 TEST(PipelineTest, ShowsTheGraphAfterEveryPass) {
   std::vector<std::string> seen, expected;
@@ -29,16 +26,20 @@ TEST(PipelineTest, ShowsTheGraphAfterEveryPass) {
   EXPECT_THAT(seen, ElementsAreArray(expected));
 }
 
+absl::Status RunOnMlp(absl::Span<const Pass> passes) {
+  Graph graph = Mlp();
+  const CompileOptions options = Options({});
+  const VariableDists variables;
+  PassContext context{options, Ops(), variables, JobTopology(options)};
+  return RunPipeline(passes, graph, context, nullptr);
+}
+
 TEST(PipelineTest, BlamesThePassThatBreaksTheGraph) {
   const Pass passes[] = {{"break-names", [](Graph& graph, PassContext&) -> absl::StatusOr<bool> {
                             graph.node(1).name = graph.node(0).name;
                             return true;
                           }}};
-  Graph graph = Mlp();
-  const CompileOptions options = Options({});
-  const VariableDists variables;
-  PassContext context{options, Ops(), variables, JobTopology(options)};
-  EXPECT_THAT(RunPipeline(passes, graph, context, nullptr),
+  EXPECT_THAT(RunOnMlp(passes),
               StatusIs(absl::StatusCode::kInternal, AllOf(HasSubstr("graph 'mlp'"), HasSubstr("pass 'break-names'"))));
 }
 
@@ -80,11 +81,7 @@ TEST(PipelineTest, APassMayNotDropALoss) {
                             graph.losses.clear();
                             return true;
                           }}};
-  Graph graph = Mlp();
-  const CompileOptions options = Options({});
-  const VariableDists variables;
-  PassContext context{options, Ops(), variables, JobTopology(options)};
-  EXPECT_THAT(RunPipeline(passes, graph, context, nullptr),
+  EXPECT_THAT(RunOnMlp(passes),
               StatusIs(absl::StatusCode::kInternal, AllOf(HasSubstr("'forget'"), HasSubstr("0 of 1 losses"))));
 }
 

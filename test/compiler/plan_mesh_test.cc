@@ -8,9 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 TEST(PlanMeshTest, LiesOnTheFirstRanksUnlessToldOtherwise) {
   const Mesh mesh = *Mesh::Create({{"dp", 2}, {"tp", 2}});
   EXPECT_THAT(PlanMesh(mesh).ranks(), ElementsAre(0, 1, 2, 3));

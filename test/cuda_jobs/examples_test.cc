@@ -9,12 +9,11 @@
 #include "gmock/gmock.h"
 #include "test/cuda_jobs/devices.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::SizeIs;
 
 struct Example {
   const char* name;

@@ -8,13 +8,10 @@
 #include "test/cuda_jobs/devices.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 constexpr absl::Duration kStart = absl::Seconds(60);   // to compile and start, on a busy machine
 constexpr absl::Duration kPromise = absl::Seconds(3);  // from a death to the end of the command

@@ -7,11 +7,10 @@
 #include "gtest/gtest.h"
 #include "test/cuda_jobs/devices.h"
 #include "test/laws/layouts_law.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::Outcome;
 
 class CudaLayoutsTest : public testing::LayoutsLaw {
  protected:

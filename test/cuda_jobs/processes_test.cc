@@ -4,13 +4,10 @@
 #include "gmock/gmock.h"
 #include "test/cuda_jobs/devices.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 class CudaProcessesTest : public ::testing::Test {
  protected:

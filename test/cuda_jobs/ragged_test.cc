@@ -17,9 +17,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 class CudaRaggedTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -11,6 +11,7 @@
 
 #include "gmock/gmock.h"
 #include "kernels/cuda/cudnn_attention.h"
+#include "test/support/names.h"
 
 // cudnn-frontend looks at the current device to know what is supported: this is the one that is described.
 extern "C" cudaError_t cudaGetDevice(int* device) {
@@ -33,8 +34,6 @@ void PrintTo(const AttentionProblem& x, std::ostream* out) {
 }
 
 namespace {
-
-using ::testing::HasSubstr;
 
 // An H100 as the library writes one.
 constexpr const char* kHopper = R"({

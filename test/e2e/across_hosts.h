@@ -13,7 +13,7 @@
 #include "test/e2e/hosts.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow::e2e {
 
@@ -90,7 +90,7 @@ class AcrossHosts : public ::testing::Test {
   std::unique_ptr<Hosts> hosts_;
   std::string scheduler_;                                 // its address
   std::string allowed_ = work_.Path("");                  // what jobs may use
-  const testing::TempDir secrets_;                        // where no daemon lets its jobs read
+  const testing::TestDir secrets_;                        // where no daemon lets its jobs read
   std::string tls_;                                       // folder of certificates; empty: plain text
   bool core_each_ = false;                                // daemon i and its workers have core i to themselves
   std::string tokens_;                                    // file of them; empty: none

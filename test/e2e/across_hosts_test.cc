@@ -18,12 +18,6 @@
 namespace oneflow::e2e {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ContainsRegex;
-using ::testing::Ge;
-using ::testing::HasSubstr;
-using ::testing::Le;
-
 class AcrossHostsOf : public AcrossHosts, public ::testing::WithParamInterface<const char*> {
  protected:
   std::string Job() const { return GetParam() == std::string("gpt") ? work_.GptJob() : work_.ConvNetJob(); }

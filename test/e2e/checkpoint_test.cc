@@ -11,12 +11,10 @@
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 std::vector<std::string> Saving(const std::string& folder, int every) {
   return {"--set", absl::StrCat("checkpoint={path: '", folder, "' every: ", every, "}")};

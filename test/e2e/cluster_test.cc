@@ -23,10 +23,6 @@
 namespace oneflow::e2e {
 namespace {
 
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 constexpr absl::Duration kReady = absl::Seconds(30);
 
 class ClusterTest : public ::testing::Test {

@@ -5,13 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(ConfigTest, FieldsAreListedWithRangesDefaultsAndMeanings) {
   const Workspace work;

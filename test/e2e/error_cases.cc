@@ -5,13 +5,10 @@
 
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 std::string InWorkspace(const Workspace& work, const std::string& text) {
   return absl::StrReplaceAll(text, {{"DIR/", work.Path("")}});

@@ -7,11 +7,10 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "test/e2e/error_cases.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(ErrorsTest, OfConfigs) {
   const Workspace work;

@@ -4,11 +4,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
 
 struct Result {
   double loss = 0, accuracy = 0;

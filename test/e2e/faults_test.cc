@@ -26,7 +26,6 @@ namespace {
 
 using e2e::DescendantsOf;
 using e2e::Process;
-using ::testing::SizeIs;
 
 constexpr absl::Duration kStart = absl::Seconds(60);   // to compile and start, on a busy machine
 constexpr absl::Duration kPromise = absl::Seconds(3);  // from a death to the report of it

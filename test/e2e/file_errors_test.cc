@@ -6,11 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "test/e2e/error_cases.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(ErrorsTest, OfFilesThatAreRead) {
   const Workspace work;

@@ -7,15 +7,10 @@
 #include "gmock/gmock.h"
 #include "test/e2e/hosts.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 void ExpectCause(const Outcome& ended, const std::string& regex) {
   EXPECT_EQ(ended.exit_code, 1);

@@ -1,12 +1,10 @@
 // `oneflow generate`: a text continued by saved weights.
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 class GenerateTest : public ::testing::Test {
  protected:

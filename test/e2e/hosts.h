@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "oneflow_core/status.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
@@ -81,7 +81,7 @@ class Hosts {
   std::vector<std::string> InSwitch() const;
   absl::Status SetPort(int host, const std::string& state) const;
 
-  const testing::TempDir dir_;
+  const testing::TestDir dir_;
   mutable int commands_ = 0;
   Namespaces switch_;  // before the hosts: their keepers run in its network
   std::vector<Namespaces> hosts_;

@@ -21,13 +21,6 @@
 namespace oneflow::e2e {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Ge;
-using ::testing::HasSubstr;
-using ::testing::Le;
-using ::testing::Not;
-using ::testing::SizeIs;
-
 constexpr absl::Duration kHostsLimit = absl::Seconds(60);
 constexpr int kPort = 5000;
 
@@ -101,7 +94,7 @@ class HostsTest : public ::testing::Test {
     return Result(*receiver, to);
   }
 
-  const testing::TempDir dir_;
+  const testing::TestDir dir_;
   std::unique_ptr<Hosts> hosts_;
 };
 
@@ -172,7 +165,7 @@ TEST_F(HostsTest, ACutLinkCarriesNothingUntilItIsHealed) {
 TEST(HostsEndTest, NothingOutlivesAKilledTest) {
   if (const std::string why = Hosts::WhyNot(); !why.empty()) GTEST_SKIP() << why;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ReadyPipe> ready, ReadyPipe::Make());
-  const testing::TempDir dir;
+  const testing::TestDir dir;
   setenv("TMPDIR", dir.File("").c_str(), 1);  // the killed one does not tidy up its own
   const pid_t killed = fork();
   if (killed == 0) {

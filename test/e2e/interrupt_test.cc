@@ -11,14 +11,11 @@
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
+#include "test/support/names.h"
 #include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class InterruptTest : public ::testing::TestWithParam<int> {};
 

@@ -20,8 +20,6 @@
 namespace oneflow::e2e {
 namespace {
 
-using ::testing::HasSubstr;
-
 // A port of loopback that nobody has just now.
 int FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);

@@ -19,14 +19,11 @@
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 constexpr absl::Duration kStart = absl::Seconds(120);  // to the first step, on a busy machine
 constexpr absl::Duration kPromise = absl::Seconds(3);

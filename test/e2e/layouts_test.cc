@@ -4,11 +4,10 @@
 #include "gmock/gmock.h"
 #include "test/e2e/losses.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::SizeIs;
 
 TEST(LayoutsTest, EveryStepWritesOneLineOfMetrics) {
   const Workspace work;

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 #include "tools/control/http/httplib.h"
 #include "tools/control/process/child.h"
@@ -19,12 +20,6 @@ namespace oneflow::e2e {
 namespace {
 
 using nlohmann::json;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::Gt;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 // The last line of what a Python script prints; a failure of the test if it fails.
 json RunPython(const Workspace& work, const std::string& script, std::vector<std::string> arguments,

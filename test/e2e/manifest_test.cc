@@ -4,14 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::MatchesRegex;
 
 class ManifestTest : public ::testing::Test {
  protected:

@@ -4,12 +4,10 @@
 
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 class MeshesTest : public ::testing::Test {
  protected:

@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
@@ -79,7 +79,7 @@ class Workspace {
   std::vector<std::string> Leftovers() const;
 
  private:
-  testing::TempDir dir_;
+  testing::TestDir dir_;
   mutable int commands_ = 0;
 };
 

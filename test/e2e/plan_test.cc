@@ -5,12 +5,10 @@
 
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::string HashIn(const std::string& text) {
   const size_t at = text.find("sha256 ");

@@ -13,16 +13,11 @@
 #include "gmock/gmock.h"
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/names.h"
 #include "test/support/weight_file.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 std::vector<std::string> Set(const std::string& path, const std::string& value) {
   return {"--set", absl::StrCat(path, "=", value)};

@@ -13,13 +13,10 @@
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
 
 TEST(StallsTest, ALoaderThatStopsEndsTheJobWithTheReadThatItIsIn) {
   const Workspace work;

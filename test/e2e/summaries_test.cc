@@ -20,14 +20,6 @@
 namespace oneflow::e2e {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
-
 // What they find in this folder of the workspace.
 nlohmann::json ReadEvents(const Workspace& work, const std::string& folder) {
   const std::string packages = SourceDir() + "/build/python";

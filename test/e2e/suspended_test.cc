@@ -16,12 +16,10 @@
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 // Who may be stopped: parts of the commands of a job's processes; the empty one is `oneflow run` itself.
 const char* const kEach[] = {"", " scheduler ", "--name=d0 ", "--name=d1 ", "--process=0 ", "--process=1 "};

@@ -9,11 +9,10 @@
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/support/golden.h"
+#include "test/support/names.h"
 
 namespace oneflow::e2e {
 namespace {
-
-using ::testing::IsEmpty;
 
 // What is set in the job of a small gpt on one device.
 const std::vector<std::string> kUnfit[] = {

@@ -17,10 +17,6 @@
 namespace oneflow::e2e {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-
 TEST(WeightsTest, InitialWeightsAreTheSameFileUnderEveryLayout) {
   const Workspace work;
   const std::vector<std::string> only_save = {"--set", "train.steps=1", "--save-initial-weights"};

@@ -14,7 +14,7 @@
 #include "actor/trace/trace_part.h"
 #include "glog/logging.h"
 #include "test/fuzz/target.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow::testing {
 namespace {
@@ -25,8 +25,8 @@ std::string ReadBytes(const std::string& path) {
 }
 
 // A folder in memory, gone at the end of the process.
-const TempDir& Folder() {
-  static const TempDir dir("/dev/shm");
+const TestDir& Folder() {
+  static const TestDir dir("/dev/shm");
   return dir;
 }
 

@@ -11,6 +11,7 @@
 #include "glog/logging.h"
 #include "google/protobuf/stubs/logging.h"
 #include "test/fuzz/target.h"
+#include "test/support/names.h"
 
 extern "C" void __sanitizer_cov_8bit_counters_init(uint8_t* begin, uint8_t* end);
 
@@ -18,8 +19,6 @@ namespace {
 
 constexpr size_t kCounters = 1 << 18;
 uint8_t counters[kCounters];
-
-using oneflow::testing::FuzzTarget;
 
 const FuzzTarget& Chosen() {
   static const FuzzTarget& target = *[] {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "oneflow_core/ops/ops.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/job/job.h"
 
 namespace oneflow::testing {
@@ -29,7 +29,7 @@ constexpr const char* kConfigs[] = {
 };
 
 std::vector<SmallJob> Make() {
-  static const TempDir dir;
+  static const TestDir dir;
   const std::string text = dir.File("text");
   std::ofstream(text) << std::string(4000, 'a');
   const OpRegistry ops = StandardOps();

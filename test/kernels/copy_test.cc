@@ -7,13 +7,11 @@
 
 #include "gmock/gmock.h"
 #include "kernels/device.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
 
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::IsNull;
 using Ints = std::vector<int64_t>;
 
 TEST(CopyRegionTest, CopiesABoxBetweenShards) {

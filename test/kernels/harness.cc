@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/float16.h"
+#include "oneflow_core/dtype_switch.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow::testing {
@@ -43,47 +44,15 @@ double FromBFloat16(uint16_t x) {
 }
 
 void Encode(DType dtype, double value, char* to) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return Put<float>(value, to);
-    case DType::kFloat16:
-      return Put<NativeFloat16>(value, to);
-    case DType::kInt32:
-      return Put<int32_t>(value, to);
-    case DType::kInt64:
-      return Put<int64_t>(value, to);
-    case DType::kUInt8:
-      return Put<uint8_t>(value, to);
-    case DType::kBool:
-      return Put<uint8_t>(value != 0, to);
-    case DType::kBFloat16: {
-      const uint16_t x = ToBFloat16(value);
-      std::memcpy(to, &x, sizeof(x));
-    }
-  }
+  if (dtype == DType::kBFloat16) return Put<uint16_t>(ToBFloat16(value), to);
+  if (dtype == DType::kBool) return Put<uint8_t>(value != 0, to);
+  ByDType<uint16_t, NativeFloat16>(dtype, [&]<typename T>() { Put<T>(value, to); });
 }
 
 double Decode(DType dtype, const char* from) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return Get<float>(from);
-    case DType::kFloat16:
-      return Get<NativeFloat16>(from);
-    case DType::kInt32:
-      return Get<int32_t>(from);
-    case DType::kInt64:
-      return Get<int64_t>(from);
-    case DType::kUInt8:
-      return Get<uint8_t>(from);
-    case DType::kBool:
-      return Get<uint8_t>(from);
-    case DType::kBFloat16: {
-      uint16_t x;
-      std::memcpy(&x, from, sizeof(x));
-      return FromBFloat16(x);
-    }
-  }
-  return 0;
+  if (dtype == DType::kBFloat16) return FromBFloat16(static_cast<uint16_t>(Get<uint16_t>(from)));
+  if (dtype == DType::kBool) return Get<uint8_t>(from);
+  return ByDType<uint16_t, NativeFloat16>(dtype, [&]<typename T>() { return Get<T>(from); });
 }
 
 // Where row-major element `i` lies.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
@@ -24,7 +24,7 @@ class HostFilesTest : public ::testing::Test {
   }
   int64_t Available() const { return AvailableHostBytes({dir_.File("proc"), dir_.File("groups")}); }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
 };
 
 TEST_F(HostFilesTest, AHostWithoutGroupsGivesWhatItHasLeft) { EXPECT_EQ(Available(), 1000 * 1024); }

@@ -3,11 +3,10 @@
 
 #include "gmock/gmock.h"
 #include "kernels/cpu/narrow_product.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::IsSupersetOf;
 
 ShardType F32(const Shape& dims) { return {DType::kFloat32, dims, dims}; }
 

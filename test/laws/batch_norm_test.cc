@@ -12,7 +12,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
 
 namespace oneflow {
@@ -130,7 +130,7 @@ class BatchNormLawTest : public ::testing::Test {
   }
 
   const OpRegistry ops_ = StandardOps();
-  const testing::TempDir dir_;
+  const TestDir dir_;
   Tensor dropped_;
 };
 

@@ -19,13 +19,11 @@
 #include "oneflow_core/zones.h"
 #include "test/support/host_collectives.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::IsSupersetOf;
 
 class CollectivesTest : public ::testing::Test {
  protected:
@@ -104,7 +102,7 @@ class CollectivesTest : public ::testing::Test {
   }
 
   const OpRegistry ops_;
-  testing::TempDir dir_;
+  TestDir dir_;
   std::string text_;
 };
 

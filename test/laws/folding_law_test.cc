@@ -18,9 +18,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::FromEnvironment;
-using ::oneflow::testing::RandomModel;
-
 constexpr int64_t kPlayedSteps = 3;
 
 // Everything about a case that a seed decides.

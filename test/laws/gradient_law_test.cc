@@ -21,7 +21,7 @@
 #include "test/support/op_facts.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
 
 namespace oneflow::testing {
@@ -166,7 +166,7 @@ class TrainedOp {
 
   const OpRegistry& ops_;
   const OpCase& case_;
-  const TempDir dir_;
+  const TestDir dir_;
   RefTensor weights_;
   bool ran_split_ = false;
 };

@@ -16,7 +16,7 @@
 #include "oneflow_core/zones.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
 #include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
@@ -147,7 +147,7 @@ class LayoutsLaw : public ::testing::Test {
   bool profile_ = false;                       // every instruction is timed
   double first_bar_ = 1e-6, last_bar_ = 1e-4;  // how far losses may be apart, at the first step and at the twentieth
   std::vector<std::string> placed_;            // where layouts run, as overrides; empty: on devices of the host
-  TempDir dir_;
+  TestDir dir_;
   std::string text_, images_, labels_;
 };
 

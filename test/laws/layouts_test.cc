@@ -3,12 +3,11 @@
 
 #include "oneflow_core/models/gpt.h"
 #include "test/laws/layouts_law.h"
+#include "test/support/names.h"
 #include "test/support/weight_file.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::Outcome;
 
 class LayoutsTest : public testing::LayoutsLaw {
  protected:

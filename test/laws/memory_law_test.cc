@@ -15,12 +15,6 @@
 namespace oneflow {
 namespace {
 
-using testing::MakeRandomJob;
-using testing::MakeRandomPipeline;
-using testing::Ops;
-using testing::RandomJob;
-using testing::SpelledOut;
-
 constexpr int kMemorySteps = 3;
 
 // Acts of all actors over some steps, and which of them each waits for, however indirectly.

@@ -13,15 +13,12 @@
 #include "test/laws/random_model.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::FromEnvironment;
-using ::oneflow::testing::RandomModel;
 
 // --- a language model: train, evaluate, generate -------------------------------------------------------------------
 
@@ -86,7 +83,7 @@ class MeshesOfAJobTest : public ::testing::Test {
   }
 
   const OpRegistry ops_ = StandardOps();
-  testing::TempDir dir_;
+  TestDir dir_;
   std::string text_;
 };
 

@@ -2,12 +2,11 @@
 #include <set>
 
 #include "test/laws/layouts_law.h"
+#include "test/support/names.h"
 #include "test/support/weight_file.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::Outcome;
 
 // Of GPTs in 16 bits.
 std::vector<std::vector<std::string>> LayoutsOfNarrowGpts() {

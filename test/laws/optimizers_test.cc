@@ -17,7 +17,7 @@
 #include "test/laws/layouts_law.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
 
 namespace oneflow {
@@ -235,7 +235,7 @@ class OptimizersTest : public ::testing::Test {
   }
 
   const OpRegistry ops_ = StandardOps();
-  const testing::TempDir dir_;
+  const TestDir dir_;
 };
 
 // At first the weight with which the first step begins, then decay average + (1 - decay) weight; a graph that is not

@@ -24,7 +24,7 @@
 #include "test/support/host_collectives.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
 #include "tools/job/kernel_scratch.h"
 
@@ -145,7 +145,7 @@ class RaggedLaw : public ::testing::Test {
   static constexpr uint32_t kSeed = 21;
   bool only_numbers_ = false;  // may be sent
   const OpRegistry ops_ = StandardOps();
-  const TempDir dir_;
+  const TestDir dir_;
 
  private:
   absl::Status RunProcess(pb::Program program, bool sends, PeerNetwork* peers, const std::string& plan_name,

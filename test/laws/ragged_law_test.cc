@@ -6,18 +6,10 @@
 
 #include "oneflow_core/models/data.h"
 #include "sbp/slices.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::kExperts;
-using ::oneflow::testing::kHidden;
-using ::oneflow::testing::kSources;
-using ::oneflow::testing::kTokens;
-using ::oneflow::testing::kWidth;
-using ::oneflow::testing::List;
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
 
 constexpr int64_t kRaggedSteps = 3;
 

@@ -17,9 +17,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::FromEnvironment;
-using ::oneflow::testing::RandomModel;
-
 constexpr int kModelSteps = 4;
 
 class RandomModelsTest : public ::testing::Test {

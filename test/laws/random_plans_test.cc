@@ -30,11 +30,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::FromEnvironment;
-using ::oneflow::testing::MakeRandomPipeline;
-using ::oneflow::testing::RandomJob;
-using ::oneflow::testing::TestDevice;
-
 using Counts = std::vector<int>;  // acts that happened, by actor
 
 // All actor threads of a program, turn by turn, in an order of their own.

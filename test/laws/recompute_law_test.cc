@@ -7,12 +7,10 @@
 #include "oneflow_core/graph_text.h"
 #include "test/laws/layouts_law.h"
 #include "test/laws/random_model.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::FromEnvironment;
-using ::oneflow::testing::RandomModel;
 
 class RecomputeLawTest : public testing::LayoutsLaw {
  protected:

@@ -9,11 +9,10 @@
 #include "actor/trace/chrome_trace.h"
 #include "oneflow_core/queues.h"
 #include "test/laws/layouts_law.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::SizeIs;
 
 class SchedulesTest : public testing::LayoutsLaw {
  protected:

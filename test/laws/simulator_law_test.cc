@@ -9,10 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::RandomPlan;
-using ::oneflow::testing::TestPlan;
-using ::oneflow::testing::WaitGraphOf;
-
 TEST(SimulatorLawTest, TokenPlayAndSimulatorAgreeAboutWhatIsLive) {
   int live = 0, dead = 0;
   for (uint32_t seed = 0; seed < 3000; ++seed) {

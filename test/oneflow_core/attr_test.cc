@@ -1,11 +1,10 @@
 #include "oneflow_core/attr.h"
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
 
 TEST(AttrTest, GivesTheFallbackForWhatIsAbsentOrOfAnotherType) {
   const AttrMap attrs = {

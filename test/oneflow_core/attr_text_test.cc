@@ -7,8 +7,6 @@
 namespace oneflow::testing {
 namespace {
 
-using ::testing::HasSubstr;
-
 TEST(AttrTextTest, ReadsWhatItWrites) {
   const AttrMap attrs = {{"a", true},  {"b", int64_t{-3}},          {"c", 2.0},
                          {"d", 1e-30}, {"e", std::string("\"}\n")}, {"f", std::vector<int64_t>{1, 2}}};

@@ -7,11 +7,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 class BuilderTest : public ::testing::Test {
  protected:
   Tensor Matrix(const std::string& name, int64_t rows, int64_t columns) {

@@ -14,11 +14,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Pointwise;
-using testing::RefTensor;
-using testing::StatusIs;
-
 MATCHER(IsClose, "is within 1e-6 of the other") {
   const auto& [mine, other] = arg;
   return std::abs(mine - other) <= 1e-6 * (1 + std::abs(other));

@@ -10,9 +10,6 @@
 namespace oneflow::testing {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 TEST(ElementwiseTest, ReadsWhatItWrites) {
   for (const char* text :
        {"y0 = neg(x0)", "t0 = sigmoid(x0); t1 = mul(x0, t0); y0 = mul(t1, x1)",

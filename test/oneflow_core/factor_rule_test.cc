@@ -7,11 +7,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 // "f32[2,3] f32[3]" to types.
 std::vector<TensorType> Types(const std::string& text) {
   std::vector<TensorType> types;

@@ -9,10 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-
 class FunctionalTest : public ::testing::Test {
  protected:
   Tensor F32(std::initializer_list<int64_t> sizes) { return Constant(b, {DType::kFloat32, Shape(sizes)}, 1); }

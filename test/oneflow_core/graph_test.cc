@@ -9,9 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
 // %0 variable "w"   %1 relu   %2 exp(%1)   %3 add(%1, %1), reduced to the loss %4
 Graph Example(const OpRegistry& ops) {
   GraphBuilder b(ops, "example");

@@ -17,13 +17,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::Ops;
-using ::testing::StartsWith;
-using testing::StatusIs;
-
 void ExpectSame(const Value& a, const Value& b) {
   EXPECT_EQ(a.type, b.type);
   EXPECT_EQ(a.producer, b.producer);

@@ -5,9 +5,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 TEST(LineReaderTest, ReadsTokensAndSkipsTheSpacesBetweenThem) {
   LineReader line("  relu ( %12 )\t\"a \\\"b\\\"\" x=-7 [dp=2]{0,1}(P(max),B)\r");
   EXPECT_EQ(*line.Word("an op"), "relu");

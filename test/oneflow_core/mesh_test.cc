@@ -8,10 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 TEST(MeshTest, NumbersRanksWithTheLastAxisFastest) {
   ASSERT_OK_AND_ASSIGN(const Mesh mesh, Mesh::Create({{"pp", 2}, {"dp", 2}, {"tp", 3}}));
   EXPECT_EQ(mesh.size(), 12);
@@ -95,25 +91,22 @@ TEST(PlacementTest, ReadsBackFromItsText) {
 }
 
 TEST(PlacementTest, RefusesMalformedTexts) {
-  struct Case {
-    std::string text, error;
-  };
-  const Case cases[] = {{"", "not of the form"},
-                        {"[dp=2]", "not of the form"},
-                        {"[dp=2]{0,1", "not of the form"},
-                        {"[dp]{0}", "'dp' is not of the form dp=2"},
-                        {"[=2]{0,1}", "'=2' is not of the form dp=2"},
-                        {"[dp=0]{}", "'dp=0' is not of the form dp=2"},
-                        {"[dp=x]{0}", "'dp=x' is not of the form dp=2"},
-                        {"[dp=2]{0,x}", "'x' is not a rank"},
-                        {"[dp=2]{0,-1}", "'-1' is not a rank"},
-                        {"[]{}", "'' is not a rank"},
-                        {"[dp=2]{0}", "the axes make 2 ranks, but 1 are listed"},
-                        {"[dp=2]{3,3}", "a rank is listed twice"},
-                        {"[a=65536,b=65536]{0}", "more than 2^24 ranks"}};
-  for (const Case& c : cases) {
+  const BadText cases[] = {{"", "not of the form"},
+                           {"[dp=2]", "not of the form"},
+                           {"[dp=2]{0,1", "not of the form"},
+                           {"[dp]{0}", "'dp' is not of the form dp=2"},
+                           {"[=2]{0,1}", "'=2' is not of the form dp=2"},
+                           {"[dp=0]{}", "'dp=0' is not of the form dp=2"},
+                           {"[dp=x]{0}", "'dp=x' is not of the form dp=2"},
+                           {"[dp=2]{0,x}", "'x' is not a rank"},
+                           {"[dp=2]{0,-1}", "'-1' is not a rank"},
+                           {"[]{}", "'' is not a rank"},
+                           {"[dp=2]{0}", "the axes make 2 ranks, but 1 are listed"},
+                           {"[dp=2]{3,3}", "a rank is listed twice"},
+                           {"[a=65536,b=65536]{0}", "more than 2^24 ranks"}};
+  for (const BadText& c : cases) {
     SCOPED_TRACE(c.text);
-    EXPECT_THAT(Placement::Parse(c.text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
+    EXPECT_THAT(Placement::Parse(c.text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
   }
 }
 

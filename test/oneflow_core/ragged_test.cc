@@ -12,10 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 class RaggedTest : public ::testing::Test {
  protected:
   RaggedTest() { Begin(); }

@@ -35,9 +35,6 @@ absl::StatusOr<Graph> Classifier(const OpRegistry& ops, int64_t batch) {
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 std::string Read(const std::string& path) {
   std::ifstream in(SourceDir() + "/" + path);
   std::ostringstream text;

@@ -2,11 +2,10 @@
 #include "oneflow_core/rotary.h"
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::Pointwise;
 
 MATCHER(IsClose, "is within 2e-6 of the other") {
   const auto& [mine, theirs] = arg;

@@ -7,9 +7,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 TEST(SbpTest, ReadsBackFromItsText) {
   for (const std::string text : {"B", "S(0)", "S(12)", "P", "P(max)", "P(min)"}) {
     ASSERT_OK_AND_ASSIGN(const Sbp sbp, Sbp::Parse(text));

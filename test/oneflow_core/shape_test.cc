@@ -5,10 +5,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 TEST(ShapeTest, CountsElementsAndStridesRowMajor) {
   EXPECT_EQ(Shape({2, 3, 4}).count(), 24);
   EXPECT_THAT(Shape({2, 3, 4}).Strides(), ElementsAre(12, 4, 1));
@@ -24,22 +20,19 @@ TEST(ShapeTest, TypesReadBackFromTheirText) {
 }
 
 TEST(ShapeTest, RefusesWhatIsNoType) {
-  struct Case {
-    std::string text, error;
-  };
-  const Case cases[] = {{"f32", "does not begin with a dtype"},
-                        {"f33[2]", "does not begin with a dtype"},
-                        {"[2]", "does not begin with a dtype"},
-                        {"f32[2", "not of the form [2,3]"},
-                        {"f32[2]x", "not of the form [2,3]"},
-                        {"f32[-1]", "'-1' is not a size >= 0"},
-                        {"f32[2,]", "'' is not a size >= 0"},
-                        {"f32[a]", "'a' is not a size >= 0"},
-                        {"f32[1073741824,1073741824]", "more than 2^58 elements"},
-                        {"f32[9223372036854775807,0]", "more than 2^58 elements"}};
-  for (const Case& c : cases) {
+  const BadText cases[] = {{"f32", "does not begin with a dtype"},
+                           {"f33[2]", "does not begin with a dtype"},
+                           {"[2]", "does not begin with a dtype"},
+                           {"f32[2", "not of the form [2,3]"},
+                           {"f32[2]x", "not of the form [2,3]"},
+                           {"f32[-1]", "'-1' is not a size >= 0"},
+                           {"f32[2,]", "'' is not a size >= 0"},
+                           {"f32[a]", "'a' is not a size >= 0"},
+                           {"f32[1073741824,1073741824]", "more than 2^58 elements"},
+                           {"f32[9223372036854775807,0]", "more than 2^58 elements"}};
+  for (const BadText& c : cases) {
     SCOPED_TRACE(c.text);
-    EXPECT_THAT(TensorType::Parse(c.text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
+    EXPECT_THAT(TensorType::Parse(c.text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
   }
 }
 

@@ -9,10 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::Ops;
-using testing::StatusIs;
-
 //   %0 = variable "w"   %1 = relu "relu"   %2, %3 = max_pool2d "max_pool2d"   %4 = reduce_sum "reduce_sum", the loss
 Graph GoodGraph() {
   GraphEditor b(Ops(), Graph("good"));

@@ -6,12 +6,11 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 struct Said {
   std::string text;  // both streams

@@ -12,14 +12,13 @@
 
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 
 namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 bool IsWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 

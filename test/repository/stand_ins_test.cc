@@ -5,14 +5,11 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 // Lines of `nm` about the symbols of a file that match an extended regular expression.
 std::string SymbolsOf(const std::string& path, const std::string& pattern) {

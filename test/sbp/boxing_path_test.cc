@@ -10,19 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::ApplyBoxing;
-using ::oneflow::testing::Assemble;
-using ::oneflow::testing::Scatter;
-using ::oneflow::testing::Shards;
-using ::oneflow::testing::StatusIs;
-using testing::Dist;
-using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using testing::Place;
-using ::testing::SizeIs;
-
 std::vector<std::string> PathTexts(const std::vector<DistType>& path) {
   std::vector<std::string> texts;
   for (const DistType& type : path) texts.push_back(type.ToString());

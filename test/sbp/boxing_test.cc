@@ -7,11 +7,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using testing::Dist;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 // Per destination: "source[start+extent,...] ...".
 std::vector<std::string> Pieces(const BoxingStep& step) {
   std::vector<std::string> result;

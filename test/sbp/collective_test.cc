@@ -6,9 +6,6 @@
 namespace oneflow {
 namespace {
 
-using testing::Dist;
-using ::testing::StrEq;
-
 struct NamedStep {
   std::string from_placement, from, to_placement, to, collective;
 };

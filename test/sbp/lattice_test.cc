@@ -6,8 +6,6 @@
 namespace oneflow {
 namespace {
 
-using testing::Place;
-
 TEST(LatticeTest, PlacementsOfAMeshAreLatticesAndShuffledOnesAreNot) {
   for (const char* text : {"[]{5}", "[x=4]{0,1,2,3}", "[x=2,y=2]{4,5,6,7}", "[y=2,x=2]{0,2,1,3}", "[x=3]{1,4,7}",
                            "[x=1,y=2]{0,9}", "[x=2,y=2]{0,1,8,9}"}) {

@@ -1,15 +1,10 @@
 #include "sbp/signatures.h"
 
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::Types;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(SignaturesTest, AMatmulHasTheSixOfTheOneFlowPaper) {
   EXPECT_THAT(SignatureTexts("product", "mk,kn->mn; linear 0; linear 1", "f32[4,6] f32[6,8]", "f32[4,8]", 2),

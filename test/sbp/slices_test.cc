@@ -6,12 +6,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using testing::Dist;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Pair;
-
 // {start, extent} along dimension 0 of every rank.
 std::vector<std::pair<int64_t, int64_t>> Rows(const Shape& shape, const DistType& dist) {
   std::vector<std::pair<int64_t, int64_t>> rows;

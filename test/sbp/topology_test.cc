@@ -5,10 +5,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::Pair;
-
 TEST(TopologyTest, RanksOfAHostAreDividedIntoConsecutiveGroups) {
   const Topology topology = OneHost(5, 2);
   const int kProcesses[] = {0, 0, 1, 1, 2};

@@ -7,12 +7,10 @@
 
 #include "gmock/gmock.h"
 #include "test/software_cuda/device_kit.h"
+#include "test/support/names.h"
 
 namespace oneflow::software_cuda {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 __global__ void AddKernel(int* sum, int value) { sum[0] += value; }
 __global__ void TimesTenAndKernel(int* sum, int value) { sum[0] = sum[0] * 10 + value; }

@@ -10,14 +10,10 @@
 #include "gmock/gmock.h"
 #include "test/software_cuda/device_kit.h"
 #include "test/support/cuda/software_device.h"
+#include "test/support/names.h"
 
 namespace oneflow::software_cuda {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr int kThreads = 64;
 

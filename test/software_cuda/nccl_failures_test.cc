@@ -12,13 +12,10 @@
 #include "test/software_cuda/device_kit.h"
 #include "test/software_cuda/nccl_kit.h"
 #include "test/support/cuda/memory.h"
+#include "test/support/names.h"
 
 namespace oneflow::software_cuda {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
 
 class NcclFailuresTest : public DeviceTest {
  protected:

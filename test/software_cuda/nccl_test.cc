@@ -13,14 +13,10 @@
 #include "test/software_cuda/device_kit.h"
 #include "test/software_cuda/nccl_calls.h"
 #include "test/software_cuda/nccl_kit.h"
+#include "test/support/names.h"
 
 namespace oneflow::software_cuda {
 namespace {
-
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 using NcclTest = DeviceTest;
 

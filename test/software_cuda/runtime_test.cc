@@ -11,12 +11,10 @@
 #include "gmock/gmock.h"
 #include "test/software_cuda/device_kit.h"
 #include "test/support/cuda/memory.h"
+#include "test/support/names.h"
 
 namespace oneflow::software_cuda {
 namespace {
-
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 // Holds a stream until it is let go.
 class Gate {

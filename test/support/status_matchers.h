@@ -6,8 +6,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
+
+// A text that must be refused, and a part of the message that must say why.
+struct BadText {
+  const char* text;
+  const char* message;
+};
 
 inline const absl::Status& GetStatus(const absl::Status& status) { return status; }
 template <typename T>

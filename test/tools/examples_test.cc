@@ -7,7 +7,7 @@
 #include "oneflow_core/zones.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
@@ -29,7 +29,7 @@ int64_t MostBytes(const pb::PlanSet& plan) {
 }
 
 TEST(ExamplesTest, EachCompiles) {
-  const testing::TempDir dir;
+  const TestDir dir;
   const std::string text = dir.File("text");  // in place of the one that the commands of the README make
   std::ofstream(text) << std::string(100000, 'a');
   int examples = 0;

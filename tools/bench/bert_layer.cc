@@ -2,9 +2,9 @@
 // be.
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/functional.h"
-#include "oneflow_core/nn/layer_norm.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/mlp.h"
+#include "oneflow_core/nn/norm.h"
 #include "tools/bench/graph_contest.h"
 
 namespace oneflow {

@@ -118,19 +118,8 @@ class Saved {
 }  // namespace
 
 const char* NameOf(BoxingWay way) {
-  switch (way) {
-    case BoxingWay::kAllReduce:
-      return "all-reduce";
-    case BoxingWay::kAllGather:
-      return "all-gather";
-    case BoxingWay::kReduceScatter:
-      return "reduce-scatter";
-    case BoxingWay::kAllToAll:
-      return "all-to-all";
-    case BoxingWay::kSend:
-      return "send";
-  }
-  return "";
+  constexpr const char* kNames[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send"};
+  return kNames[static_cast<int>(way)];
 }
 
 absl::StatusOr<pb::JobSpec> MakeBoxingJob(BoxingWay way, int64_t num_bytes, int steps, int cores,

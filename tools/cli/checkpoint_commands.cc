@@ -86,16 +86,14 @@ RunFunction DeclareConvert(CLI::App& app, ParsedArguments& arguments) {
 }  // namespace
 
 std::vector<Command> CheckpointCommands() {
-  return {{"checkpoint",
-           "look at checkpoints of jobs, and convert them",
-           nullptr,
-           {
-               {"ls", "list a job's checkpoints", DeclareList},
-               {"verify", "read every byte and say whether it is what was written", DeclareVerify},
-               {"diff", "compare two checkpoints; exits with 1 if they differ", DeclareDiff},
-               {"convert", "write a checkpoint's tensors to a safetensors file, or make a checkpoint of one",
-                DeclareConvert},
-           }}};
+  return {Group("checkpoint", "look at checkpoints of jobs, and convert them",
+                {
+                    {"ls", "list a job's checkpoints", DeclareList},
+                    {"verify", "read every byte and say whether it is what was written", DeclareVerify},
+                    {"diff", "compare two checkpoints; exits with 1 if they differ", DeclareDiff},
+                    {"convert", "write a checkpoint's tensors to a safetensors file, or make a checkpoint of one",
+                     DeclareConvert},
+                })};
 }
 
 }  // namespace oneflow

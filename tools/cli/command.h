@@ -41,12 +41,16 @@ using RunFunction = std::function<int()>;  // returns the exit code
 struct Command {
   const char* name;
   const char* help;
-  // Declares the flags of the command, and returns what runs it once they are parsed. Null: it is nothing but a name
-  // for its commands, of which one must follow.
+  // Declares the flags of the command, and returns what runs it once they are parsed. Null: of a group.
   RunFunction (*declare)(CLI::App& app, ParsedArguments& arguments);
   std::vector<Command> commands = {};
   bool for_people = true;  // otherwise neither help nor manual shows it
 };
+
+// A command that is nothing but a name for its commands, of which one must follow.
+inline Command Group(const char* name, const char* help, std::vector<Command> commands) {
+  return {name, help, nullptr, std::move(commands)};
+}
 
 // Adds the commands to `app`. Once it has parsed, `chosen` is what runs the command that was named. `arguments` and
 // `chosen` outlive `app`.

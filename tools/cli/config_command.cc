@@ -84,15 +84,13 @@ RunFunction DeclareFields(CLI::App& app, ParsedArguments& arguments) {
 }  // namespace
 
 std::vector<Command> ConfigCommands() {
-  return {
-      {"config",
-       "say what a job config may hold",
-       nullptr,
-       {{"fields", "list fields with their types, the values that are allowed, defaults and meanings", DeclareFields}}},
-      {"models",
-       "list the models that a job config can name, with their fields",
-       DeclareModels,
-       {{"show", "print a model's parameters, FLOPs and memory", DeclareShow}}}};
+  return {Group("config", "say what a job config may hold",
+                {{"fields", "list fields with their types, the values that are allowed, defaults and meanings",
+                  DeclareFields}}),
+          {"models",
+           "list the models that a job config can name, with their fields",
+           DeclareModels,
+           {{"show", "print a model's parameters, FLOPs and memory", DeclareShow}}}};
 }
 
 }  // namespace oneflow

@@ -353,18 +353,17 @@ RunFunction DeclareExplain(CLI::App& app, ParsedArguments& arguments) {
 std::vector<Command> PlanCommands() {
   return {
       {"compile", "compile a job and check its plans, without running it", DeclareCompile},
-      {"plan",
-       "look at plans",
-       nullptr,
-       {
-           {"show", "print a plan: classes of ranks, memory, registers, actors", DeclareShowPlan},
-           {"check", "prove a plan file, whoever wrote it: format, memory, rates, no deadlock", DeclareCheck},
-           {"diff", "say what changed from one plan to another", DeclareDiffPlans},
-           {"credits", "say what bounds a step, and the fewest slots of registers that make it shortest",
-            DeclareCredits},
-           {"explain", "say why tensors lie as they do, what that costs and what moves", DeclareExplain},
-           {"simulate", "say how long a step would take, what bounds it and what would change that", DeclareSimulate},
-       }},
+      Group("plan", "look at plans",
+            {
+                {"show", "print a plan: classes of ranks, memory, registers, actors", DeclareShowPlan},
+                {"check", "prove a plan file, whoever wrote it: format, memory, rates, no deadlock", DeclareCheck},
+                {"diff", "say what changed from one plan to another", DeclareDiffPlans},
+                {"credits", "say what bounds a step, and the fewest slots of registers that make it shortest",
+                 DeclareCredits},
+                {"explain", "say why tensors lie as they do, what that costs and what moves", DeclareExplain},
+                {"simulate", "say how long a step would take, what bounds it and what would change that",
+                 DeclareSimulate},
+            }),
   };
 }
 

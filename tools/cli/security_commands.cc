@@ -95,21 +95,17 @@ RunFunction DeclareTokens(CLI::App& app, ParsedArguments& arguments) {
 
 std::vector<Command> SecurityCommands() {
   return {
-      {"certs",
-       "certificates of a cluster and of its users",
-       nullptr,
-       {
-           {"init", "make a CA, and a certificate each for the cluster and its users", DeclareInit},
-           {"show", "say whose the certificates of a folder are, and when they end", DeclareShow},
-       }},
-      {"token",
-       "who may ask a scheduler what",
-       nullptr,
-       {
-           {"add", "make a token for a user, and print it", DeclareAdd},
-           {"remove", "refuse a user's token from now on", DeclareRemove},
-           {"ls", "list names and roles", DeclareTokens},
-       }},
+      Group("certs", "certificates of a cluster and of its users",
+            {
+                {"init", "make a CA, and a certificate each for the cluster and its users", DeclareInit},
+                {"show", "say whose the certificates of a folder are, and when they end", DeclareShow},
+            }),
+      Group("token", "who may ask a scheduler what",
+            {
+                {"add", "make a token for a user, and print it", DeclareAdd},
+                {"remove", "refuse a user's token from now on", DeclareRemove},
+                {"ls", "list names and roles", DeclareTokens},
+            }),
   };
 }
 

@@ -72,13 +72,11 @@ RunFunction DeclareCompare(CLI::App& app, ParsedArguments& arguments) {
 }  // namespace
 
 std::vector<Command> TraceCommands() {
-  return {{"trace",
-           "look at traces that `run --trace FILE` wrote",
-           nullptr,
-           {
-               {"summary", "say how long a step takes, what bounds it, and what every queue does", DeclareSummary},
-               {"compare", "compare two traces of one plan", DeclareCompare},
-           }}};
+  return {Group("trace", "look at traces that `run --trace FILE` wrote",
+                {
+                    {"summary", "say how long a step takes, what bounds it, and what every queue does", DeclareSummary},
+                    {"compare", "compare two traces of one plan", DeclareCompare},
+                })};
 }
 
 }  // namespace oneflow

@@ -94,15 +94,13 @@ RunFunction DeclareExport(CLI::App& app, ParsedArguments& arguments) {
 }  // namespace
 
 std::vector<Command> WeightsCommands() {
-  return {{"weights",
-           "look at weights, and exchange them with Hugging Face's libraries",
-           nullptr,
-           {
-               {"ls", "list tensors: name, dtype, shape, bytes, file", DeclareList},
-               {"diff", "compare two sets of weights; exits with 1 if they differ", DeclareDiff},
-               {"import", "make a job's weight file of a folder in Hugging Face's form", DeclareImport},
-               {"export", "make a folder in Hugging Face's form of a job's weights", DeclareExport},
-           }}};
+  return {Group("weights", "look at weights, and exchange them with Hugging Face's libraries",
+                {
+                    {"ls", "list tensors: name, dtype, shape, bytes, file", DeclareList},
+                    {"diff", "compare two sets of weights; exits with 1 if they differ", DeclareDiff},
+                    {"import", "make a job's weight file of a folder in Hugging Face's form", DeclareImport},
+                    {"export", "make a folder in Hugging Face's form of a job's weights", DeclareExport},
+                })};
 }
 
 }  // namespace oneflow

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "compiler/lower/actor_facts.h"
 #include "tools/job/packed_program.h"
 
 namespace oneflow {
@@ -201,13 +202,7 @@ class Packer {
   void PackActors(const pb::Plan& plan, int first, int end, const Ports& ports, pb::PackedActors& out) {
     const pb::Actor& like = plan.actors(first);
     out.set_name(texts_.Add(like.name()));
-    out.set_acts_per_step(like.acts_per_step());
-    *out.mutable_parts() = like.parts();
-    *out.mutable_crosses() = like.crosses();
-    out.set_priority(like.priority());
-    out.set_queue(like.queue());
-    out.set_section(like.section());
-    out.set_chunk(like.chunk());
+    CopyActorFacts(like, out);
     for (const pb::Port& port : like.inputs()) out.add_input_acts(port.acts_per_slot());
     for (const pb::Port& port : like.outputs()) out.add_output_acts(port.acts_per_slot());
     for (int a = first; a < end; ++a) {
@@ -230,17 +225,11 @@ class Packer {
   void PackInstruction(const std::vector<const pb::Instruction*>& instances, const Ports& ports,
                        pb::PackedInstruction& out) {
     const pb::Instruction& like = *instances[0];
-    out.set_kind(like.kind());
+    CopyInstructionFacts(like, out);
     out.set_op(texts_.Add(like.op()));
     out.set_node(texts_.Add(like.node()));
     out.set_source(texts_.Add(like.source()));
     out.set_collective(texts_.Add(like.collective()));
-    out.set_zero_fill(like.zero_fill());
-    out.set_by_counts(like.by_counts());
-    out.set_reduce(like.reduce());
-    out.set_scratch_offset(like.scratch_offset());
-    out.set_scratch_bytes(like.scratch_bytes());
-    out.set_group(like.group());
     pb::PackedAttributes attributes;
     *attributes.mutable_list() = like.attributes();
     out.set_attributes(attributes_.Add(std::move(attributes)));

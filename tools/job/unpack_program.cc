@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/lower/actor_facts.h"
 #include "tools/job/packed_program.h"
 
 namespace oneflow {
@@ -151,13 +152,7 @@ class Unpacker {
     OF_RETURN_IF_ERROR(Text(actors.name(), out.mutable_name()));
     out.set_id(actors.ids(instance));
     out.set_rank(actors.ranks(instance));
-    out.set_acts_per_step(actors.acts_per_step());
-    *out.mutable_parts() = actors.parts();
-    *out.mutable_crosses() = actors.crosses();
-    out.set_priority(actors.priority());
-    out.set_queue(actors.queue());
-    out.set_section(actors.section());
-    out.set_chunk(actors.chunk());
+    CopyActorFacts(actors, out);
     if (actors.landings_size() > 0) {
       OF_RETURN_IF_ERROR(CheckCount("landings", actors.landings_size(), actors.ids_size()));
       *out.mutable_landings() = actors.landings(instance).list();
@@ -175,17 +170,11 @@ class Unpacker {
 
   absl::Status UnpackInstruction(const pb::PackedInstruction& x, const pb::PackedActors& actors, int instance,
                                  pb::Instruction& out) {
-    out.set_kind(x.kind());
+    CopyInstructionFacts(x, out);
     OF_RETURN_IF_ERROR(Text(x.op(), out.mutable_op()));
     OF_RETURN_IF_ERROR(Text(x.node(), out.mutable_node()));
     OF_RETURN_IF_ERROR(Text(x.source(), out.mutable_source()));
     OF_RETURN_IF_ERROR(Text(x.collective(), out.mutable_collective()));
-    out.set_zero_fill(x.zero_fill());
-    out.set_reduce(x.reduce());
-    out.set_scratch_offset(x.scratch_offset());
-    out.set_scratch_bytes(x.scratch_bytes());
-    out.set_group(x.group());
-    out.set_by_counts(x.by_counts());
     OF_RETURN_IF_ERROR(CheckIndex("attributes", x.attributes(), packed_.attributes_size()));
     *out.mutable_attributes() = packed_.attributes(x.attributes()).list();
     OF_RETURN_IF_ERROR(CheckPerInstance("communicators", x.communicators(), actors.ids_size()));

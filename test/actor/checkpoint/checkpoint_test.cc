@@ -17,16 +17,10 @@
 #include "actor/checkpoint/safetensors.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 namespace fs = std::filesystem;
 
@@ -140,7 +134,7 @@ TEST(CheckpointTest, WhatSomeProcessesWroteIsReadWholeAndInAnyBox) {
   for (const int64_t scale : {1, 97}) {  // of several blocks
     for (const int processes : {1, 2, 3, 4}) {
       SCOPED_TRACE(absl::StrCat(processes, " processes, scale ", scale));
-      const TempDir dir;
+      const TestDir dir;
       const SlicedState state(processes, scale, 7);
       ASSERT_OK(state.Save(dir.File("c"), 12));
       const std::string folder = CheckpointFolder(dir.File("c"), 12);
@@ -168,7 +162,7 @@ TEST(CheckpointTest, WhatSomeProcessesWroteIsReadWholeAndInAnyBox) {
 }
 
 TEST(CheckpointTest, PiecesAreFilesThatOthersRead) {
-  const TempDir dir;
+  const TestDir dir;
   const SlicedState state(2, 1, 7);
   ASSERT_OK(state.Save(dir.File("c"), 0));
   ASSERT_OK_AND_ASSIGN(const SafetensorsReader piece,
@@ -180,7 +174,7 @@ TEST(CheckpointTest, PiecesAreFilesThatOthersRead) {
 
 // Whatever a dying machine leaves of the files: cut at any byte, changed in any bit, or gone.
 TEST(CheckpointTest, WhateverIsMissingOrChangedIsSeen) {
-  const TempDir dir;
+  const TestDir dir;
   const SlicedState state(2, 1, 7);
   ASSERT_OK(state.Save(dir.File("c"), 5));
   const std::string folder = CheckpointFolder(dir.File("c"), 5);
@@ -212,7 +206,7 @@ TEST(CheckpointTest, WhateverIsMissingOrChangedIsSeen) {
 }
 
 TEST(CheckpointTest, ASliceOfAnotherNumberOfDimensionsIsSeen) {
-  const TempDir dir;
+  const TestDir dir;
   ASSERT_OK(SlicedState(1, 1, /*seed=*/3).Save(dir.File("all"), 7));
   const std::string folder = CheckpointFolder(dir.File("all"), 7);
   ASSERT_OK_AND_ASSIGN(pb::CheckpointManifest manifest, ReadManifest(folder));
@@ -225,7 +219,7 @@ TEST(CheckpointTest, ASliceOfAnotherNumberOfDimensionsIsSeen) {
 }
 
 TEST(CheckpointTest, PiecesOfAnotherCheckpointAreSeen) {
-  const TempDir dir;
+  const TestDir dir;
   ASSERT_OK(SlicedState(2, 1, 7).Save(dir.File("c"), 5));
   ASSERT_OK(SlicedState(2, 1, 8).Save(dir.File("c"), 6));
   fs::copy_file(CheckpointFolder(dir.File("c"), 6) + "/" + PieceName(1),
@@ -235,7 +229,7 @@ TEST(CheckpointTest, PiecesOfAnotherCheckpointAreSeen) {
 }
 
 TEST(CheckpointTest, AFolderThatNobodyFinishedIsNoCheckpoint) {
-  const TempDir dir;
+  const TestDir dir;
   const SlicedState state(2, 1, 7);
   ASSERT_OK(state.Save(dir.File("c"), 10));
   fs::create_directory(UnfinishedFolder(dir.File("c"), 20, 9));  // whoever wrote it was killed
@@ -248,47 +242,44 @@ TEST(CheckpointTest, AFolderThatNobodyFinishedIsNoCheckpoint) {
   EXPECT_FALSE(fs::exists(UnfinishedFolder(dir.File("c"), 20, 9)));
 }
 
-// The first of two processes that write `state`; how that ends goes to `told`.
-std::unique_ptr<CheckpointWriter> FirstOfTwo(const TempDir& dir, const SlicedState& state, absl::Status& told) {
-  return *CheckpointWriter::Create({.path = dir.File("c"),
-                                    .num_processes = 2,
-                                    .on_done = [&told](int64_t, const absl::Status& status) { told = status; }},
-                                   state.owned(0));
-}
+// The first of two processes that write a state, and how that ended. It has begun with step 20.
+struct FirstOfTwo {
+  FirstOfTwo() { EXPECT_OK(writer->Start(SlicedState::Head(20), state.Copy(0))); }
+
+  const TestDir dir;
+  const SlicedState state{2, 1, 7};
+  absl::Status told;
+  std::unique_ptr<CheckpointWriter> writer =
+      *CheckpointWriter::Create({.path = dir.File("c"),
+                                 .num_processes = 2,
+                                 .on_done = [this](int64_t, const absl::Status& status) { told = status; }},
+                                state.owned(0));
+};
 
 TEST(CheckpointTest, AProcessThatCouldNotWriteIsNotWaitedFor) {
-  const TempDir dir;
-  const SlicedState state(2, 1, 7);
-  absl::Status told;
-  const auto first = FirstOfTwo(dir, state, told);
-  ASSERT_OK(first->Start(SlicedState::Head(20), state.Copy(0)));
-  first->GiveUp(20, absl::ResourceExhaustedError("process 1: no space"));
-  first->Wait();
-  EXPECT_THAT(told, StatusIs(absl::StatusCode::kResourceExhausted, "process 1: no space"));
-  EXPECT_THAT(CheckpointReader::Open(CheckpointFolder(dir.File("c"), 20)).status(),
+  FirstOfTwo first;
+  first.writer->GiveUp(20, absl::ResourceExhaustedError("process 1: no space"));
+  first.writer->Wait();
+  EXPECT_THAT(first.told, StatusIs(absl::StatusCode::kResourceExhausted, "process 1: no space"));
+  EXPECT_THAT(CheckpointReader::Open(CheckpointFolder(first.dir.File("c"), 20)).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("manifest")));
-  EXPECT_TRUE(fs::is_empty(dir.File("c"))) << "the room is given back";
+  EXPECT_TRUE(fs::is_empty(first.dir.File("c"))) << "the room is given back";
 }
 
 TEST(CheckpointTest, AStateThatTheHostCannotCopyIsRefusedAtOnce) {
-  const TempDir dir;
+  const TestDir dir;
   EXPECT_THAT(CheckpointWriter::Create({.path = dir.File("c")}, {.num_bytes = int64_t{1} << 46}).status(),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("takes 70368744177664 bytes; the host has ")));
 }
 
 TEST(CheckpointTest, AWriterThatEndsWaitsForNobody) {
-  const TempDir dir;
-  const SlicedState state(2, 1, 7);
-  absl::Status told;
-  {
-    const auto first = FirstOfTwo(dir, state, told);
-    ASSERT_OK(first->Start(SlicedState::Head(20), state.Copy(0)));
-  }
-  EXPECT_THAT(told, StatusIs(absl::StatusCode::kCancelled, HasSubstr("before all processes had written")));
+  FirstOfTwo first;
+  first.writer.reset();
+  EXPECT_THAT(first.told, StatusIs(absl::StatusCode::kCancelled, HasSubstr("before all processes had written")));
 }
 
 TEST(CheckpointTest, AFullDiskIsAnErrorThatNamesTheFileAndTheLastOneStays) {
-  const TempDir dir;
+  const TestDir dir;
   const SlicedState state(1, 40, 7);
   ASSERT_OK(state.Save(dir.File("c"), 10));
   rlimit former;
@@ -307,7 +298,7 @@ TEST(CheckpointTest, AFullDiskIsAnErrorThatNamesTheFileAndTheLastOneStays) {
 }
 
 TEST(DiskTest, AFileAppearsWholeOrNotAtAll) {
-  const TempDir dir;
+  const TestDir dir;
   EXPECT_OK(WriteWholeFile(dir.File("f"), "first"));
   EXPECT_OK(WriteWholeFile(dir.File("f"), "second"));
   EXPECT_EQ(ReadBytes(dir.File("f")), "second");

@@ -7,21 +7,15 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-std::string Folder(const TempDir& dir) { return std::filesystem::path(dir.File("x")).parent_path().string(); }
+std::string Folder(const TestDir& dir) { return std::filesystem::path(dir.File("x")).parent_path().string(); }
 
 TEST(FolderOwnerTest, AFolderHasOneOwnerAtATime) {
-  const TempDir dir;
+  const TestDir dir;
   {
     ASSERT_OK_AND_ASSIGN(const auto first, FolderOwner::Take(Folder(dir), {.job = "a job\nof two lines", .run = 1}));
     EXPECT_THAT(first->remark(), IsEmpty());
@@ -39,7 +33,7 @@ TEST(FolderOwnerTest, AFolderHasOneOwnerAtATime) {
 }
 
 TEST(FolderOwnerTest, TheDeadOwnNothing) {
-  const TempDir dir;
+  const TestDir dir;
   const pid_t child = fork();
   if (child == 0) {
     const auto owner = FolderOwner::Take(Folder(dir), {.job = "dead"});
@@ -54,7 +48,7 @@ TEST(FolderOwnerTest, TheDeadOwnNothing) {
 
 // A host that is cut off may still run an attempt that the scheduler has given up.
 TEST(FolderOwnerTest, ALaterAttemptTakesOverAndTheEarlierOneFindsOut) {
-  const TempDir dir;
+  const TestDir dir;
   const auto take = [&dir](uint64_t attempt) {
     return FolderOwner::Take(Folder(dir), {.job = "j", .run = 7, .attempt = attempt}, absl::ZeroDuration());
   };
@@ -72,7 +66,7 @@ TEST(FolderOwnerTest, ALaterAttemptTakesOverAndTheEarlierOneFindsOut) {
 }
 
 TEST(FolderOwnerTest, ALockedFileThatSaysNothingIsNotTakenOver) {
-  const TempDir dir;
+  const TestDir dir;
   ASSERT_OK_AND_ASSIGN(const auto owner, FolderOwner::Take(Folder(dir), {.job = "j", .run = 7, .attempt = 1}));
   std::filesystem::resize_file(dir.File(".owner"), 0);
   EXPECT_THAT(FolderOwner::Take(Folder(dir), {.job = "j", .run = 7, .attempt = 2}, absl::ZeroDuration()).status(),

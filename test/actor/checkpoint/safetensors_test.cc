@@ -6,18 +6,11 @@
 #include <sstream>
 
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::ReadWeightFile;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::oneflow::testing::WeightFile;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // A file with that JSON header and `data_bytes` bytes of data; the length is the header's unless given.
 std::string FileWith(const std::string& json, size_t data_bytes, int64_t length = -1) {
@@ -28,7 +21,7 @@ std::string FileWith(const std::string& json, size_t data_bytes, int64_t length 
 }
 
 TEST(SafetensorsTest, WhatWasWrittenIsReadBack) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.File("w.safetensors");
   const std::vector<SafetensorsWriter::Tensor> tensors = {{"b/\"quoted\"", {DType::kInt64, {2}}},
                                                           {"a", {DType::kFloat32, {2, 3}}},
@@ -51,7 +44,7 @@ TEST(SafetensorsTest, WhatWasWrittenIsReadBack) {
 }
 
 TEST(SafetensorsTest, SeveralWritersFillDisjointPartsOfOneFile) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.File("w.safetensors");
   const std::vector<SafetensorsWriter::Tensor> tensors = {{"w", {DType::kFloat32, {4}}}};
   ASSERT_OK_AND_ASSIGN(SafetensorsWriter first, SafetensorsWriter::Create(path, tensors));
@@ -67,7 +60,7 @@ TEST(SafetensorsTest, SeveralWritersFillDisjointPartsOfOneFile) {
 }
 
 TEST(SafetensorsTest, AttachingToAnotherFileIsRefused) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.File("w.safetensors");
   ASSERT_OK(SafetensorsWriter::Create(path, {{"w", {DType::kFloat32, {4}}}}));
   EXPECT_THAT(SafetensorsWriter::Attach(path, {{"w", {DType::kFloat32, {5}}}}),
@@ -151,7 +144,7 @@ TEST(SafetensorsTest, MalformedFilesGetOneClearError) {
                 12),
        "begins at 8"},
   };
-  const TempDir dir;
+  const TestDir dir;
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.name);
     EXPECT_THAT(SafetensorsReader::Open(dir.Write("bad", c.contents)),
@@ -209,7 +202,7 @@ TEST(SafetensorsTest, WhatTheFormatAllowsIsRead) {
                 5),
        5},
   };
-  const TempDir dir;
+  const TestDir dir;
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.name);
     const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(dir.Write("good", c.contents));
@@ -220,7 +213,7 @@ TEST(SafetensorsTest, WhatTheFormatAllowsIsRead) {
 
 // The bytes of the file that Python's package writes of these tensors.
 TEST(SafetensorsTest, AFileIsTheOneThatPythonWrites) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.File("w");
   ASSERT_OK_AND_ASSIGN(
       SafetensorsWriter writer,
@@ -243,7 +236,7 @@ TEST(SafetensorsTest, AFileIsTheOneThatPythonWrites) {
 
 // 640 bytes of header: its length is the bytes with which a pickle begins. 123: '{'.
 TEST(SafetensorsTest, NoLengthOfAHeaderIsTakenForAnotherKindOfFile) {
-  const TempDir dir;
+  const TestDir dir;
   for (const size_t length : {640u, 123u, 65536u + 640u}) {
     std::string json = R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
     json.resize(length, ' ');
@@ -253,7 +246,7 @@ TEST(SafetensorsTest, NoLengthOfAHeaderIsTakenForAnotherKindOfFile) {
 
 // Tensors without elements begin where their neighbours do, before and behind them.
 TEST(SafetensorsTest, AnyNumberOfTensorsMayHaveNoElements) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.File("w");
   std::vector<SafetensorsWriter::Tensor> tensors;
   for (int i = 0; i < 40; ++i) {
@@ -269,7 +262,7 @@ TEST(SafetensorsTest, AnyNumberOfTensorsMayHaveNoElements) {
 }
 
 TEST(SafetensorsTest, AFileThatIsCutShortWhileItIsReadIsAnError) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.File("w");
   ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create(path, {{"w", {DType::kFloat32, {5000}}}}));
   ASSERT_OK(writer.Close());
@@ -283,7 +276,7 @@ TEST(SafetensorsTest, AFileThatIsCutShortWhileItIsReadIsAnError) {
 }
 
 TEST(SafetensorsTest, WhatPeopleGiveByMistakeIsCalledByItsName) {
-  const TempDir dir;
+  const TestDir dir;
   const struct {
     std::string contents;
     const char* message;
@@ -304,7 +297,7 @@ TEST(SafetensorsTest, WhatPeopleGiveByMistakeIsCalledByItsName) {
 }
 
 TEST(SafetensorsTest, NoPrefixOfAGoodFileCrashesTheReader) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.File("w");
   {
     ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer,

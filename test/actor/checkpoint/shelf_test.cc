@@ -6,14 +6,10 @@
 #include "actor/checkpoint/manifest.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::vector<ShelvedCheckpoint> Checkpoints(absl::string_view kinds) {
   std::vector<ShelvedCheckpoint> checkpoints;
@@ -83,7 +79,7 @@ class ShelfTest : public ::testing::Test {
   std::string path() const { return dir_.File("c"); }
   std::vector<int64_t> Steps() const { return *ListCheckpoints(path()); }
 
-  testing::TempDir dir_;
+  TestDir dir_;
 };
 
 TEST_F(ShelfTest, TheLastGoodOneStaysUntilTheNextIsGood) {

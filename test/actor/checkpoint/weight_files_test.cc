@@ -5,17 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Pair;
 
 // A folder in which each file has vectors that repeat one number.
 class WeightFilesTest : public ::testing::Test {
@@ -32,7 +25,7 @@ class WeightFilesTest : public ::testing::Test {
   void WriteIndex(const std::string& json) const { dir_.Write(kModelIndex, json); }
   absl::StatusOr<WeightFiles> Open() const { return WeightFiles::OpenFolder(dir_.File("")); }
 
-  testing::TempDir dir_;
+  TestDir dir_;
 };
 
 TEST_F(WeightFilesTest, AnIndexJoinsItsFiles) {
@@ -58,10 +51,7 @@ TEST_F(WeightFilesTest, AnIndexJoinsItsFiles) {
 TEST_F(WeightFilesTest, AnIndexThatLies) {
   Write("one", {"a", "c"}, 1);
   Write("two", {"a"}, 2);
-  const struct {
-    const char* index;
-    const char* message;
-  } kCases[] = {
+  const BadText kCases[] = {
       {"{", "is not a JSON object"},
       {"[]", "is not a JSON object"},
       {"{}", "has no object 'weight_map'"},
@@ -78,7 +68,7 @@ TEST_F(WeightFilesTest, AnIndexThatLies) {
       {R"({"weight_map": {"a": "model.safetensors.index.json"}})", "is JSON"},
   };
   for (const auto& c : kCases) {
-    WriteIndex(c.index);
+    WriteIndex(c.text);
     EXPECT_THAT(Open(),
                 StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(c.message), HasSubstr(kModelIndex))));
   }

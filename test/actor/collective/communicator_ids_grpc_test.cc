@@ -7,11 +7,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 // Rank r is in process process_of_rank[r].
 pb::Program MakePlans(const std::vector<int>& process_of_rank, const std::vector<std::vector<int>>& communicators) {
   pb::Program plans;

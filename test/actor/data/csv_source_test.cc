@@ -6,15 +6,10 @@
 #include "actor/data/source.h"
 #include "oneflow_core/text_list.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 AttrMap Csv(const std::string& path, std::vector<std::string> features, const std::string& label,
             const std::string& split = "validation") {
@@ -48,7 +43,7 @@ absl::StatusOr<CsvRows> ReadCsvRows(Source& source, int64_t count, int64_t colum
 }
 
 TEST(CsvSourceTest, ColumnsAreChosenByNameInTheOrderAskedFor) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.Write("d.csv",
                                      "age,\"income, EUR\",note,default\r\n"
                                      "31,52000.5,\"a \"\"b\"\"\nc\",0\r\n"
@@ -62,7 +57,7 @@ TEST(CsvSourceTest, ColumnsAreChosenByNameInTheOrderAskedFor) {
 }
 
 TEST(CsvSourceTest, ATargetIsANumber) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.Write("d.csv", "\xef\xbb\xbfx;y\n1;0.25\n2;-1e-3\n");
   AttrMap attributes = {{"dataset", "csv"}, {"path", path},          {"features", JoinTexts({"x"})},
                         {"target", "y"},    {"split", "validation"}, {"separator", ";"}};
@@ -72,7 +67,7 @@ TEST(CsvSourceTest, ATargetIsANumber) {
 }
 
 TEST(CsvSourceTest, AnEpochIsAPermutationAndValidationHasTheLastRowsInOrder) {
-  const TempDir dir;
+  const TestDir dir;
   std::string text = "x,y\n";
   for (int i = 0; i < 20; ++i) absl::StrAppend(&text, i, ",", i % 3, "\n");
   const AttrMap train = With(Csv(dir.Write("d.csv", text), {"x"}, "y", "train"), "validation_fraction", 0.25);
@@ -98,7 +93,7 @@ TEST(CsvSourceTest, AnEpochIsAPermutationAndValidationHasTheLastRowsInOrder) {
 }
 
 TEST(CsvSourceTest, ShardsOfTwoSizesHaveTheSamplesOfTheWhole) {
-  const TempDir dir;
+  const TestDir dir;
   std::string text = "x,y\n";
   for (int i = 0; i < 9; ++i) absl::StrAppend(&text, i, ",", i, "\n");
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(Csv(dir.Write("d.csv", text), {"x"}, "y", "train")));
@@ -115,11 +110,8 @@ TEST(CsvSourceTest, ShardsOfTwoSizesHaveTheSamplesOfTheWhole) {
 }
 
 TEST(CsvSourceTest, WhatIsWrongIsSaidWithLineColumnAndText) {
-  const TempDir dir;
-  const struct {
-    const char* text;
-    const char* message;
-  } kCases[] = {
+  const TestDir dir;
+  const BadText kCases[] = {
       {"", "has no line that names columns"},
       {"x,y\n", "its part 'validation' has none of its 0 rows"},
       {"a,y\n1,2\n", "d.csv':1:1: no column 'x'; there are 'a', 'y'"},
@@ -154,7 +146,7 @@ TEST(CsvSourceTest, WhatIsWrongIsSaidWithLineColumnAndText) {
 }
 
 TEST(CsvSourceTest, AFileThatChangesIsAnError) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.Write("d.csv", "x,y\n1,0\n2,1\n");
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(Csv(path, {"x"}, "y")));
   std::fstream(path, std::ios::in | std::ios::out).seekp(8) << "?";
@@ -168,7 +160,7 @@ TEST(CsvSourceTest, AFileThatChangesIsAnError) {
 
 // Rows that cross the pieces in which the file is read, with line ends and separators in quotes.
 TEST(CsvSourceTest, LongFilesAreReadAsTheyWereWritten) {
-  const TempDir dir;
+  const TestDir dir;
   std::mt19937 random(7);
   std::string text = "note,x,y\n";
   std::vector<int> values;

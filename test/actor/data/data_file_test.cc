@@ -9,15 +9,10 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // One member of a gzip file.
 std::string Member(const std::string& text) {
@@ -49,7 +44,7 @@ std::string Noise(size_t size) {
 }
 
 TEST(DataFileTest, AllMembersOfAGzipFileAreRead) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string long_one = Noise(3 << 20);  // of several pieces
   const std::string kZeros(3000, '\0');
   const std::string a = Member("river "), b = Member("runs\n"), none = Member(""), noise = Member(long_one);
@@ -80,7 +75,7 @@ TEST(DataFileTest, AllMembersOfAGzipFileAreRead) {
 }
 
 TEST(DataFileTest, WhateverElseFollowsAMemberIsDamageWithItsPlace) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string a = Member("river "), b = Member("runs\n");
   const size_t n = a.size();
   std::string spoilt = b;
@@ -108,7 +103,7 @@ TEST(DataFileTest, WhateverElseFollowsAMemberIsDamageWithItsPlace) {
 }
 
 TEST(DataFileTest, WhatIsNoFileIsRefusedAtOnce) {
-  const TempDir dir;
+  const TestDir dir;
   ASSERT_EQ(mkfifo(dir.File("pipe").c_str(), 0600), 0);
   for (const char* const name : {"pipe", "."}) {
     EXPECT_THAT(DataFile::Open(dir.File(name)).status(),
@@ -118,7 +113,7 @@ TEST(DataFileTest, WhatIsNoFileIsRefusedAtOnce) {
 
 // The system keeps no bytes for zeros that nobody wrote.
 TEST(DataFileTest, PlacesBeyond32BitsAreRight) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string member = Member("river "), path = dir.Write("file", member);
   const uint64_t size = (uint64_t{1} << 32) + 5;
   std::filesystem::resize_file(path, size);

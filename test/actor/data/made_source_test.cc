@@ -10,9 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 // One local shard of an output, with its memory.
 template <typename T>
 struct Shard {

@@ -6,15 +6,10 @@
 #include "actor/data/permutation.h"
 #include "oneflow_core/data/data_kind.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // One local shard of an output, with its memory.
 struct LocalShard {
@@ -54,7 +49,7 @@ AttrMap TextAttributes(const std::string& path, const std::string& split) {
 }
 
 TEST(TextSourceTest, LabelsAreTheNextBytesOfTheTokens) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string text = Text(1000);
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(TextAttributes(dir.Write("t", text), "train")));
   LocalShard tokens(DType::kInt32, {4, 8}, {4, 8}, {0, 0}), labels(DType::kInt32, {4, 8}, {4, 8}, {0, 0});
@@ -70,7 +65,7 @@ TEST(TextSourceTest, LabelsAreTheNextBytesOfTheTokens) {
 }
 
 TEST(TextSourceTest, AFileThatIsCutShortWhileItIsReadIsAnError) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string path = dir.Write("t", Text(1000));
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(TextAttributes(path, "train")));
   LocalShard tokens(DType::kInt32, {4, 8}, {4, 8}, {0, 0}), labels(DType::kInt32, {4, 8}, {4, 8}, {0, 0});
@@ -85,7 +80,7 @@ TEST(TextSourceTest, AFileThatIsCutShortWhileItIsReadIsAnError) {
 }
 
 TEST(TextSourceTest, ShardsAndMicroBatchesReadTheSameSamplesAsTheWhole) {
-  const TempDir dir;
+  const TestDir dir;
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(TextAttributes(dir.Write("t", Text(1000)), "train")));
   LocalShard whole(DType::kInt32, {6, 8}, {6, 8}, {0, 0}), whole_labels(DType::kInt32, {6, 8}, {6, 8}, {0, 0});
   const TensorArg whole_outputs[] = {whole.arg, whole_labels.arg};
@@ -101,7 +96,7 @@ TEST(TextSourceTest, ShardsAndMicroBatchesReadTheSameSamplesAsTheWhole) {
 }
 
 TEST(TextSourceTest, ValidationWalksTheEndOfTheFileWindowByWindow) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string text = Text(1000);
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(TextAttributes(dir.Write("t", text), "validation")));
   EXPECT_EQ(source->num_samples(), 12);  // 100 bytes: 12 windows of 8 and a label after the last
@@ -113,7 +108,7 @@ TEST(TextSourceTest, ValidationWalksTheEndOfTheFileWindowByWindow) {
 }
 
 TEST(ImageSourceTest, AnEpochIsAPermutationAndTheNextIsAnother) {
-  const TempDir dir;
+  const TestDir dir;
   std::string pixels, labels;
   for (int i = 0; i < 10; ++i) pixels += std::string(4, static_cast<char>(25 * i)), labels += static_cast<char>(i);
   const AttrMap attributes = {{"dataset", std::string("images")},
@@ -138,7 +133,7 @@ TEST(ImageSourceTest, AnEpochIsAPermutationAndTheNextIsAnother) {
 }
 
 TEST(ImageSourceTest, PixelsAreNormalisedAsTheJobSays) {
-  const TempDir dir;
+  const TestDir dir;
   AttrMap attributes = {{"dataset", std::string("images")},
                         {"images", dir.Write("i", Idx({1, 1, 3}, std::string("\0\x66\xff", 3)))},
                         {"labels", dir.Write("l", Idx({1}, std::string(1, '\0')))},
@@ -174,7 +169,7 @@ TEST(PermutationTest, IsABijectionForEverySize) {
 }
 
 TEST(SourceTest, MalformedDataFilesGetOneClearError) {
-  const TempDir dir;
+  const TestDir dir;
   const std::string good_images = dir.Write("i", Idx({2, 2, 2}, std::string(8, 'p')));
   const std::string good_labels = dir.Write("l", Idx({2}, std::string("\1\2")));
   const auto images = [&](const std::string& i, const std::string& l) -> AttrMap {

@@ -7,8 +7,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-
 constexpr std::chrono::milliseconds kNow(0);
 
 TEST(RunStateTest, ARunIsOverWhenAllItsThreadsHaveEnded) {

@@ -13,10 +13,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::HasSubstr;
-
 TEST(InstructionKindsTest, EveryKindOfTheFormatHasOneRowWithACheckAndABinder) {
   const google::protobuf::EnumDescriptor& kinds = *pb::Instruction::Kind_descriptor();
   EXPECT_EQ(static_cast<int>(InstructionKinds().size()), kinds.value_count());

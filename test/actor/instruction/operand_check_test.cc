@@ -7,10 +7,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::Ops;
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 // "f32[8,4]", or with the shard's shape "f32[8,4]/[2,4]".
 ShardType ParseShard(const std::string& text) {
   const size_t slash = text.find('/');

@@ -11,10 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::Ops;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-
 constexpr int kX = 0, kY = 1, kFar = 2;  // registers of four f32; the last is of another rank
 
 // What is said of an op of the actor that reads x, in two slots of 64 bytes, and y and fills both.

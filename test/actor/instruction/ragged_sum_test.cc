@@ -11,10 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::FloatNear;
-using ::testing::Pointwise;
-
 // A kernel of the host that counts the rows of its first operand, and how often it is called.
 struct CountedKernel {
   const Kernel* kernel = nullptr;

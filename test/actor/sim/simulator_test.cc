@@ -13,19 +13,10 @@
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::RandomPlan;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // Acts of so long, by actor.
 SimulatedCosts Lasting(std::vector<int64_t> ns) {
@@ -358,7 +349,7 @@ TEST(SimulatorTest, ATraceIsAFileLikeThatOfARun) {
   TestPlan plan = RandomPlan(1, 2);
   for (uint32_t seed = 2; !Simulate(plan.set(), 0, 2, {}).ok(); ++seed) plan = RandomPlan(seed, 2);
   ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 2, Lasting(std::vector<int64_t>(20, 5))));
-  const TempDir dir;
+  const TestDir dir;
   ASSERT_OK(WriteChromeTrace(simulation.trace, dir.File("trace.json")));
   ASSERT_OK_AND_ASSIGN(const Trace read, ReadChromeTrace(dir.File("trace.json")));
   EXPECT_EQ(read.acts, simulation.trace.acts);

@@ -7,19 +7,11 @@
 #include "nlohmann/json.hpp"
 #include "test/actor/trace/played.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::Played;
-using ::oneflow::testing::Player;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::oneflow::testing::TestPlan;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using Json = nlohmann::json;
 
 Played PlayedPipeline() {
@@ -42,7 +34,7 @@ class ChromeTraceTest : public ::testing::Test {
     EXPECT_OK(WriteChromeTrace(trace, dir_.File(name)));
     return dir_.File(name);
   }
-  TempDir dir_;
+  TestDir dir_;
 };
 
 TEST_F(ChromeTraceTest, IsReadBackToTheNanosecond) {

@@ -9,19 +9,13 @@
 #include "test/actor/test_device.h"
 #include "test/actor/trace/chain.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::Chain;
-using ::oneflow::testing::ExpectSense;
-using ::oneflow::testing::TempDir;
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-
 TEST(EngineProcessesTest, TraceIntoOneFile) {
-  const TempDir dir;
+  const TestDir dir;
   std::vector<std::unique_ptr<PeerNetwork>> networks;
   std::vector<std::string> addresses;
   for (int p = 0; p < 2; ++p) {

@@ -10,18 +10,10 @@
 #include "test/actor/test_device.h"
 #include "test/actor/trace/chain.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::Chain;
-using ::oneflow::testing::ExpectSense;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::oneflow::testing::TestDevice;
-using ::oneflow::testing::TestPlan;
-using ::testing::HasSubstr;
 
 EngineOptions Options(int64_t trace_bytes) {
   EngineOptions options;
@@ -42,7 +34,7 @@ Counted Count(const Trace& trace) {
 }
 
 TEST(EngineTraceTest, HoldsEveryActOfAllRunsOnce) {
-  const TempDir dir;
+  const TestDir dir;
   TestPlan plan = Chain({0, 0, 0});
   ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(1 << 20)));
   ASSERT_OK(engine->Run("p", 0, 20));
@@ -63,7 +55,7 @@ TEST(EngineTraceTest, HoldsEveryActOfAllRunsOnce) {
 }
 
 TEST(EngineTraceTest, KeepsTheLastActsOfALongRun) {
-  const TempDir dir;
+  const TestDir dir;
   TestPlan plan = Chain({0, 0});
   ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(64 * 8 * 25)));
   ASSERT_OK(engine->Run("p", 0, 1000));
@@ -83,7 +75,7 @@ TEST(EngineTraceTest, KeepsTheLastActsOfALongRun) {
 }
 
 TEST(EngineTraceTest, RecordsNothingUnlessAskedTo) {
-  const TempDir dir;
+  const TestDir dir;
   TestPlan plan = Chain({0, 0});
   ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(0)));
   ASSERT_OK(engine->Run("p", 0, 1));

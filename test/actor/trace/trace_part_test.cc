@@ -5,15 +5,10 @@
 #include "gtest/gtest.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::oneflow::testing::TestPlan;
-using ::testing::HasSubstr;
 
 // Rank r is process r. What its process is given: all of its own, the producer that it hears from, with numbers of the
 // whole job.
@@ -61,7 +56,7 @@ class TracePartTest : public ::testing::Test {
     EXPECT_OK(WriteTracePart(path, ProgramOfProcess(process), described, {&ring}));
     return ReadTracePart(path).value();
   }
-  TempDir dir_;
+  TestDir dir_;
 };
 
 TEST_F(TracePartTest, KeepsEveryActOverManyFrames) {

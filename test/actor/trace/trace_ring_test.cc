@@ -3,11 +3,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "test/actor/test_plan.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::TestPlan;
 
 // An actor of two acts per step that waits for nobody.
 Actor FreeActor() {

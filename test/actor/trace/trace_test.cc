@@ -10,13 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::ActNumber;
-using ::oneflow::testing::Played;
-using ::oneflow::testing::Player;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::HasSubstr;
-
 // A variable that a sum over micro-batches updates, read meanwhile; two readers of one register on other ranks.
 TestPlan Loop(int micro_batches, int slots) {
   TestPlan plan({0, 0, 0}, micro_batches);

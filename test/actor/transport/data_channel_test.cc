@@ -19,11 +19,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::Every2nd;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using Use = DataChannel::Use;
 
 Message Filled(int reg, int slot) { return {Message::Kind::kFilled, 0, 0, 5, reg, slot}; }

@@ -14,10 +14,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::HasSubstr;
-
 // Ranks 0, 1 and 2 in processes of their own. Rank 1 reads three slots of 0 and writes two for 2.
 TestPlan Row() {
   TestPlan plan({0, 1, 2});

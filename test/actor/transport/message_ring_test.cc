@@ -11,10 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 // A ring in memory of this process.
 class Ring {
  public:

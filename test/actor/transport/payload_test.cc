@@ -10,10 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::Every2nd;
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 TEST(OutgoingPayloadTest, IsItsPiecesOneBehindTheOther) {
   std::mt19937 random(3);
   for (const auto& [runs, run] :

@@ -9,9 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 constexpr PeerIdentity kSelf = {.process = 1, .processes = 3, .attempt = 5, .run = 0xa1};
 
 absl::Status Hello(const PeerIdentity& peer, int called) { return CheckHello(HelloFrame(peer), kSelf, called); }

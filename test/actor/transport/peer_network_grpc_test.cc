@@ -15,11 +15,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 constexpr absl::Duration kLong = absl::Seconds(20);
 
 // Keeps what it is told, and lets a test wait for it.

@@ -17,12 +17,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::TestPlan;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Pair;
-
 // Records frames.
 class FakeNetwork final : public testing::SilentNetwork {
  public:

@@ -10,10 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
 
 class SealTest : public ::testing::Test {

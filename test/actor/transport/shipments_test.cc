@@ -6,12 +6,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // The parcels' elements one by one, as the payload has them.
 std::string Gathered(const pb::Shipment& shipment, const std::string& slot) {

@@ -10,11 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
 
-using ::testing::Optional;
 using Event = StreamState::Event;
 using Actions = StreamState::Actions;
 

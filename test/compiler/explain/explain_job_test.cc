@@ -4,13 +4,10 @@
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/explain/example.h"
 #include "test/support/golden.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(ExplainJobTest, SaysWhatAStepCostsAndWhatMoves) { EXPECT_GOLDEN("explain/job.txt", ExplainJob(ExampleFacts())); }
 

@@ -1,12 +1,10 @@
 #include "compiler/explain/explain.h"
 #include "test/compiler/explain/example.h"
 #include "test/support/golden.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 TEST(ExplainTensorTest, SaysWhyItLiesSoAndWhatMoves) {
   const JobFacts job = ExampleFacts();

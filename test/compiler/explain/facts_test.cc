@@ -1,5 +1,6 @@
 #include "compiler/explain/facts.h"
 
+#include <functional>
 #include <random>
 #include <set>
 
@@ -12,12 +13,11 @@
 #include "oneflow_core/models/convnet.h"
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/explain/example.h"
+#include "test/support/names.h"
 #include "test/support/spelled_out.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
 
 Program Gpt() {
   const GptConfig config{.vocabulary = 64, .layers = 2, .width = 32, .heads = 4, .context = 16, .dropout = 0.1};
@@ -140,12 +140,18 @@ std::set<std::string> NodesOf(const GraphFacts& facts) {
   return nodes;
 }
 
-TEST(FactsTest, WhatIsExplainedIsWhatRuns) {
-  int fused = 0;
-  for (uint32_t seed = 1; seed <= 24; ++seed) {
+void ForDrawnJobs(uint32_t seeds, const std::function<void(const DrawnJob& drawn, const JobFacts& job)>& check) {
+  for (uint32_t seed = 1; seed <= seeds; ++seed) {
     const DrawnJob drawn = Draw(seed);
     SCOPED_TRACE(absl::StrCat("seed ", seed, ", ", drawn.model));
     ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(drawn.program, drawn.options));
+    check(drawn, job);
+  }
+}
+
+TEST(FactsTest, WhatIsExplainedIsWhatRuns) {
+  int fused = 0;
+  ForDrawnJobs(24, [&](const DrawnJob& drawn, const JobFacts& job) {
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(drawn.program, drawn.options, Ops()));
     ASSERT_EQ(static_cast<int>(job.graphs.size()), plan.plans_size());
     for (int i = 0; i < plan.plans_size(); ++i) {
@@ -155,17 +161,14 @@ TEST(FactsTest, WhatIsExplainedIsWhatRuns) {
       EXPECT_EQ(facts.bytes_moved().total(), planned) << plan.plans(i).name();
       fused += static_cast<int>(facts.parts.size());
     }
-  }
+  });
   EXPECT_GT(fused, 100);
 }
 
 // Every op of the user is explained by its name, though another may compute it.
 TEST(FactsTest, NoOpOfTheUserIsLost) {
   int parts = 0;
-  for (uint32_t seed = 1; seed <= 12; ++seed) {
-    const DrawnJob drawn = Draw(seed);
-    SCOPED_TRACE(absl::StrCat("seed ", seed, ", ", drawn.model));
-    ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(drawn.program, drawn.options));
+  ForDrawnJobs(12, [&](const DrawnJob&, const JobFacts& job) {
     for (const GraphFacts& facts : job.graphs) {
       for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
         const Node& node = facts.placed.node(id);
@@ -174,10 +177,10 @@ TEST(FactsTest, NoOpOfTheUserIsLost) {
         const Node& whole = facts.boxed.node(facts.boxed_of[id]);
         if (whole.serial == node.serial) continue;
         ++parts;
-        EXPECT_THAT(facts.parts.at(facts.boxed_of[id]), ::testing::Contains(id)) << Where(node);
+        EXPECT_THAT(facts.parts.at(facts.boxed_of[id]), Contains(id)) << Where(node);
       }
     }
-  }
+  });
   EXPECT_GT(parts, 100);
 }
 

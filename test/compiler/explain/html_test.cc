@@ -3,13 +3,12 @@
 #include "absl/strings/match.h"
 #include "nlohmann/json.hpp"
 #include "test/compiler/explain/example.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // What the page carries for its program.
 json DataOf(const std::string& page) {

@@ -1,14 +1,10 @@
 #include "compiler/explain/lookup.h"
 
 #include "test/compiler/explain/example.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 std::string NameAt(const JobFacts& job, const TensorPlace& place) {
   return absl::StrCat(job.graphs[place.graph].boxed.node(place.node).name, ":", place.output);

@@ -4,11 +4,10 @@
 
 #include "compiler/select/select_sbp.h"
 #include "test/compiler/explain/example.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::IsEmpty;
 
 class OtherLayoutsTest : public ::testing::Test {
  protected:

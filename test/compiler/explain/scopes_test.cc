@@ -1,12 +1,10 @@
 #include "compiler/explain/scopes.h"
 
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // A graph with nodes of these names, and a backward one behind each.
 Graph WithNames(const std::vector<std::string>& names) {

@@ -16,16 +16,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using testing::GraphKit;
-using ::testing::HasSubstr;
-using testing::Ops;
-using testing::OptionsFor;
-using testing::StatusIs;
-using testing::StepShape;
-using testing::TrainingStep;
-
 absl::StatusOr<pb::PlanSet> PlanOf(const StepShape& shape, int ranks_per_process = 1) {
   return CompileBoxed({{TrainingStep(shape), shape.micro_batches}}, OptionsFor(shape, ranks_per_process), Ops());
 }

@@ -17,15 +17,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using testing::MakeRandomJob;
-using testing::Ops;
-using testing::OptionsFor;
-using testing::StatusIs;
-using testing::StepShape;
-using testing::TrainingStep;
-
 pb::PlanSet StepPlan(const StepShape& shape, DeviceKind device = DeviceKind::kCpu) {
   CompileOptions options = OptionsFor(shape);
   options.device = device;

@@ -11,14 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using testing::Ops;
-using testing::OptionsFor;
-using testing::StepShape;
-using testing::TrainingStep;
-
 pb::PlanSet PlanToCompare(const StepShape& shape) {
   return *CompileBoxed({{TrainingStep(shape), shape.micro_batches}}, OptionsFor(shape), Ops());
 }

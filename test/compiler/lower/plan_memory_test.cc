@@ -23,10 +23,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 struct GptLayout {
   int pp, dp, tp, micro_batches, ranks_per_process;
 };
@@ -138,12 +134,18 @@ TEST(PlanMemoryTest, ADeviceThatIsTooSmallIsAnErrorThatSaysWhatTakesMost) {
   EXPECT_OK(Plan(options));
 }
 
-// Of ranks of dp 2, tp 2: two communicators of two ranks, and one of all four for what is summed over all.
-TEST(PlanMemoryTest, ADeviceHoldsWhatLibrariesTakeToo) {
+// dp 2 and tp 2 on one host's GPUs.
+CompileOptions FourGpus() {
   CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
   options.device = DeviceKind::kCuda;
   options.hosts = {{.count = 1, .devices = 4}};
   options.hosts[0].device = UsualDevice(DeviceKind::kCuda);
+  return options;
+}
+
+// Of ranks of dp 2, tp 2: two communicators of two ranks, and one of all four for what is summed over all.
+TEST(PlanMemoryTest, ADeviceHoldsWhatLibrariesTakeToo) {
+  CompileOptions options = FourGpus();
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
   const pb::RankClass& of = set.classes(0);
   const pb::Program program = testing::SpelledOut(set);
@@ -201,10 +203,7 @@ TEST(PlanMemoryTest, AnExchangeTakesMemoryForEachPeer) {
 }
 
 TEST(PlanMemoryTest, AHostHoldsWhatItsGpusReadAndFetch) {
-  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
-  options.device = DeviceKind::kCuda;
-  options.hosts = {{.count = 1, .devices = 4}};
-  options.hosts[0].device = UsualDevice(DeviceKind::kCuda);
+  CompileOptions options = FourGpus();
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
   int64_t on_host = 0;
   for (const pb::RankClass& of : set.classes()) {

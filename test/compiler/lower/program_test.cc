@@ -14,17 +14,6 @@
 namespace oneflow {
 namespace {
 
-using testing::CheckSpelledOutLive;
-using ::testing::HasSubstr;
-using testing::MakeRandomJob;
-using testing::Ops;
-using testing::OptionsFor;
-using testing::RandomJob;
-using testing::SpelledOut;
-using testing::StatusIs;
-using testing::StepShape;
-using testing::TrainingStep;
-
 // Takes one token away. False if there is none.
 bool TakeToken(pb::ClassPlan& plan, std::mt19937& random) {
   std::vector<int> tokens;

@@ -1,10 +1,8 @@
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(AssignRatesTest, EverythingActsOncePerStepIfThereIsOneMicroBatch) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("assign-rates", Mlp(), Options({})));

@@ -1,14 +1,8 @@
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 absl::StatusOr<Graph> Differentiate(Graph graph, int micro_batches = 1) {
   return RunUpTo("autodiff", std::move(graph), Options({}, micro_batches));

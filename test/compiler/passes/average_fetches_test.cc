@@ -1,9 +1,8 @@
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(AverageFetchesTest, FetchesTheMeanOverMicroBatches) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("average-fetches", Mlp(), Options({}, 4)));

@@ -1,13 +1,9 @@
 // channel-blocks: which values lie in blocks, and where they are reordered.
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::Contains;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::UnorderedElementsAre;
 
 Tensor Convolved(GraphBuilder& b, const Tensor& x, const std::string& name, int64_t channels, SbpHint hint = {}) {
   return Conv2d(x, Weight(b, name, {channels, x.shape()[1], 3, 3}, std::move(hint)), /*stride=*/1, /*padding=*/1);

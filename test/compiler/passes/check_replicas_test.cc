@@ -1,9 +1,8 @@
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::IsEmpty;
 
 TEST(CheckReplicasTest, ComparesNothingUnlessAsked) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("check-replicas", Mlp(), Options({{"tp", 2}})));

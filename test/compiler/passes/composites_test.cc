@@ -1,11 +1,9 @@
 // expand-composites and fuse-composites: classes that are split stay split, whole ones are computed by one kernel.
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // A linear classifier of 32768 classes whose weight is split as `hint` says.
 Graph Classifier(SbpHint hint, SbpHint features = {}) {

@@ -2,14 +2,10 @@
 #include "oneflow_core/elementwise.h"
 #include "oneflow_core/functional.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 class FuseElementwiseTest : public ::testing::Test {
  protected:

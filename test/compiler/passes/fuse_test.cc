@@ -6,14 +6,10 @@
 #include "oneflow_core/nn/batch_norm.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 Tensor ConvolvedAs(GraphBuilder& b, const Tensor& x, const std::string& name, int64_t channels) {
   return Conv2d(x, Weight(b, name, {channels, x.shape()[1], 3, 3}), /*stride=*/1, /*padding=*/1);
@@ -440,18 +436,27 @@ TEST(FuseTest, TheGradientOfATiedTableIsAddedWhereItIs) {
   EXPECT_THAT(NamesOf(summed, "embedding_grad"), SizeIs(1));
 }
 
+// y = relu(batch_norm(x)), the gradient d of its inside, and the sums that batch_norm's gradient takes of d.
+struct NormedRelu {
+  NormedRelu(GraphBuilder& b, double epsilon_of_sums)
+      : x(Reshape(ReadSamples(b, 8).rows, {8, 16, 1, 1})),
+        c(Constant(b, {DType::kFloat32, {16}}, 1)),
+        y(Relu(b.Op1("batch_norm", {x, c, c, c, c}, {{"epsilon", 1e-5}}))),
+        d(b.Op1("relu_grad", {x, y})),
+        sums(b.Op("batch_norm_sums", {d, x, c, c}, {{"epsilon", epsilon_of_sums}})) {}
+
+  const Tensor x, c, y, d;
+  const std::vector<Tensor> sums;
+};
+
 // The parts' numbers differ, so that no one op can have both.
 TEST(FuseTest, AttributesThatContradictOneAnotherAreNotFused) {
   const auto graph_of = [](double epsilon) {
     GraphBuilder b(Ops(), "pair");
-    const Tensor x = Reshape(ReadSamples(b, 8).rows, {8, 16, 1, 1});
-    const Tensor c = Constant(b, {DType::kFloat32, {16}}, 1);
-    const Tensor y = Relu(b.Op1("batch_norm", {x, c, c, c, c}, {{"epsilon", 1e-5}}));
-    const Tensor d = b.Op1("relu_grad", {x, y});
-    const std::vector<Tensor> sums = b.Op("batch_norm_sums", {d, x, c, c}, {{"epsilon", epsilon}});
-    Fetch(sums[0], "dgamma");
-    Fetch(sums[1], "dbeta");
-    Fetch(y, "y");
+    const NormedRelu of(b, epsilon);
+    Fetch(of.sums[0], "dgamma");
+    Fetch(of.sums[1], "dbeta");
+    Fetch(of.y, "y");
     return *b.Finish();
   };
   ASSERT_OK_AND_ASSIGN(const Graph same, Fused(graph_of(1e-5), Options({})));
@@ -465,15 +470,10 @@ TEST(FuseTest, AttributesThatContradictOneAnotherAreNotFused) {
 TEST(FuseTest, APartOfSeveralIsGoneOnlyIfAllItsReadersAre) {
   const auto graph_of = [](bool read_elsewhere) {
     GraphBuilder b(Ops(), "three");
-    const Tensor x = Reshape(ReadSamples(b, 8).rows, {8, 16, 1, 1});
-    const Tensor c = Constant(b, {DType::kFloat32, {16}}, 1);
-    const AttrMap epsilon = {{"epsilon", 1e-5}};
-    const Tensor y = Relu(b.Op1("batch_norm", {x, c, c, c, c}, epsilon));
-    const Tensor d = b.Op1("relu_grad", {x, y});
-    const std::vector<Tensor> sums = b.Op("batch_norm_sums", {d, x, c, c}, epsilon);
-    Fetch(b.Op1("batch_norm_dx", {d, x, c, c, c, sums[0], sums[1]}, epsilon), "dx");
-    if (read_elsewhere) Fetch(ReduceMean(d), "mean");
-    Fetch(y, "y");
+    const NormedRelu of(b, 1e-5);
+    Fetch(b.Op1("batch_norm_dx", {of.d, of.x, of.c, of.c, of.c, of.sums[0], of.sums[1]}, {{"epsilon", 1e-5}}), "dx");
+    if (read_elsewhere) Fetch(ReduceMean(of.d), "mean");
+    Fetch(of.y, "y");
     return *b.Finish();
   };
   ASSERT_OK_AND_ASSIGN(const Graph alone, Fused(graph_of(false), Options({})));

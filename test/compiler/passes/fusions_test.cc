@@ -7,16 +7,11 @@
 
 #include "oneflow_core/fused_form.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 #include "test/support/op_facts.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 TEST(FusionsTest, CallsAreReadAsTheyAreWritten) {
   ASSERT_OK_AND_ASSIGN(const auto calls, ParseCalls("a, b = f(x); y = g(a, b)"));

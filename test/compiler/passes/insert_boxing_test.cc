@@ -1,10 +1,9 @@
 #include "sbp/boxing.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::IsEmpty;
 
 // A graph after select-sbp, made by hand: `producer` gives f32[8,8] as `from`, each of `readers` wants its own type.
 struct HandMade {

@@ -1,13 +1,11 @@
 // mixed-precision and narrow-products: which op computes in which type, and where nothing is rounded that need not be.
 #include "oneflow_core/nn/batch_norm.h"
-#include "oneflow_core/nn/layer_norm.h"
+#include "oneflow_core/nn/norm.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 CompileOptions Narrow(std::vector<Axis> axes = {}, int micro_batches = 1) {
   CompileOptions options = Options(std::move(axes), micro_batches);

@@ -1,11 +1,10 @@
 // name-axes: an annotation for a role is for all axes that have it, whatever they are called.
 #include "oneflow_core/graph_text.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 CompileOptions On(std::vector<Axis> axes) {
   CompileOptions options;

@@ -1,11 +1,8 @@
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsSupersetOf;
-using ::testing::UnorderedElementsAre;
 
 TEST(OptimizerTest, GivesEveryTrainableVariableStateAndAnUpdate) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), Options({})));

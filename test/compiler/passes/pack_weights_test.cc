@@ -1,13 +1,9 @@
 // pack-weights: which products read panels, and who makes them.
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::UnorderedElementsAre;
 
 // x -> w [128,192] -> relu -> v [192,64] -> mean, of 512 rows.
 struct Hints {

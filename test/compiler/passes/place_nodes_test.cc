@@ -1,11 +1,8 @@
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 absl::StatusOr<Graph> Place(Graph graph, std::vector<Axis> axes, const VariableDists& variables = {}) {
   return RunUpTo("place-nodes", std::move(graph), Options(std::move(axes)), variables);

@@ -8,17 +8,10 @@
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/passes/testing.h"
 #include "test/support/golden.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::IsSupersetOf;
-using ::testing::Not;
 
 CompileOptions Recomputing(const std::string& what, std::vector<Axis> axes = {}, int micro_batches = 1) {
   CompileOptions options = Options(std::move(axes), micro_batches);

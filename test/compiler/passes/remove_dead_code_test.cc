@@ -1,10 +1,8 @@
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 TEST(RemoveDeadCodeTest, DropsWhatNoEffectDependsOn) {
   GraphBuilder b(Ops(), "g");

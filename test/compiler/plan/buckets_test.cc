@@ -11,10 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using testing::GraphKit;
-using testing::Ops;
-
 // Two ranks on links on which a bucket is full when a rank gets `full` bytes of it.
 Topology TwoRanks(int64_t full) {
   HostGroup host{.devices = 2};

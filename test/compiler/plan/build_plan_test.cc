@@ -11,16 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using testing::GraphKit;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using testing::Ops;
-using testing::OptionsFor;
-using ::testing::SizeIs;
-using testing::StatusIs;
-using testing::StepShape;
-using testing::TrainingStep;
 using Place = PhysicalOperand::Place;
 
 absl::StatusOr<PhysicalPlan> PlanOf(const Graph& graph, const CompileOptions& options) {

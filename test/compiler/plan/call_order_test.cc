@@ -12,15 +12,6 @@
 namespace oneflow {
 namespace {
 
-using testing::CheckSpelledOutLive;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::OptionsFor;
-using testing::SpelledOut;
-using testing::StatusIs;
-using testing::StepShape;
-using testing::TrainingStep;
-
 absl::StatusOr<pb::PlanSet> CudaPlan(const StepShape& shape) {
   CompileOptions options = OptionsFor(shape);
   options.device = DeviceKind::kCuda;

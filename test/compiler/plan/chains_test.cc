@@ -9,15 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using testing::GraphKit;
-using ::testing::HasSubstr;
-using testing::OneProcess;
-using testing::Ops;
-using ::testing::SizeIs;
-using testing::StatusIs;
-using testing::TrainingStep;
-
 std::vector<std::string> Names(const ChainGraph& chains) {
   std::vector<std::string> names;
   for (const Chain& chain : chains.chains) names.push_back(chain.name);

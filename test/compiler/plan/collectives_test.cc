@@ -12,9 +12,6 @@
 namespace oneflow {
 namespace {
 
-using testing::Dist;
-using testing::OneProcess;
-
 using Data = std::vector<int64_t>;
 
 // Runs copies from `sources` (as the pieces number them) into `target`.

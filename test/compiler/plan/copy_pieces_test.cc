@@ -4,14 +4,10 @@
 
 #include "gmock/gmock.h"
 #include "test/compiler/plan/graph_kit.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using testing::Dist;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 CopyProgram CopiesOf(const Shape& shape, const std::string& from, const std::string& to, int destination) {
   const Topology topology = OneHost(8, 8);

@@ -12,12 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using testing::Ops;
-using testing::OptionsFor;
-using testing::StepShape;
-using testing::TrainingStep;
-
 // Plays steps of a plan on a clock: every rank executes one act at a time, of its ready actors the one with the highest
 // priority. Returns per rank the compute acts in order: "F0 F1 B0 ...".
 class Playback {

@@ -7,12 +7,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "oneflow_core/queues.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::Each;
-using ::testing::ElementsAre;
 
 // Actors of two acts, and registers of one slot between them.
 class PlanKit {

@@ -5,13 +5,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::OptionsFor;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::StepShape;
-using ::oneflow::testing::TrainingStep;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 // Two stages of two ranks and four micro-batches, with these slots.
 absl::StatusOr<pb::PlanSet> WithSlots(const std::map<std::string, int>& slots) {
   const StepShape shape{2, 2, 4};

@@ -10,12 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::Ops;
-using testing::OptionsFor;
-using testing::StatusIs;
-using testing::StepShape;
-using testing::TrainingStep;
 using Place = PhysicalOperand::Place;
 
 // As many bytes as the first result has.

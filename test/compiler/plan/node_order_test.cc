@@ -4,11 +4,10 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
 
 TEST(NodeOrderTest, AnUpdateRunsBehindItsGradient) {
   // Three gradients from one buffer, then their updates.

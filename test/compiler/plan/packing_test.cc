@@ -11,8 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-
 Claim At(int64_t num_bytes, int first, int last, int rank_class = 0) {
   return {.num_bytes = num_bytes, .when = {{rank_class, first, last}}};
 }

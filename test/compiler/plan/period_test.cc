@@ -10,10 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 // A line of actors, each with one register to the next.
 WaitGraph Line(int actors, int slots, int acts = 1) {
   WaitGraph graph;

@@ -8,10 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using testing::StatusIs;
-
 WaitGraph LoaderLine(int slots) {
   WaitGraph graph;
   graph.actors = {{"load", 1}, {"prepare", 1}, {"compute", 1}};

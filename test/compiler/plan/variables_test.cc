@@ -7,11 +7,6 @@
 namespace oneflow {
 namespace {
 
-using testing::GraphKit;
-using ::testing::HasSubstr;
-using testing::OptionsFor;
-using testing::StatusIs;
-
 absl::StatusOr<VariableTable> TableOf(const std::vector<const Graph*>& graphs, int ranks, int ranks_per_process) {
   const Topology topology = JobTopology(OptionsFor({1, ranks, 1}, ranks_per_process));
   return LayOutVariables(graphs, Ops(), RankClasses(graphs, ranks), Boxings(topology, DeviceKind::kCpu));

@@ -10,10 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
-
 absl::Status CheckCsv(absl::string_view csv) {
   OF_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFromCsv(csv, "x.csv"));
   return CheckSchedule(schedule);
@@ -28,10 +24,7 @@ TEST(CheckScheduleTest, AcceptsWhatDataAllows) {
 }
 
 TEST(CheckScheduleTest, SaysWhatIsWrong) {
-  const struct {
-    const char* csv;
-    const char* message;
-  } kCases[] = {
+  const BadText kCases[] = {
       {"0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1,1B1\n", "rank 1: '1B1' comes a second time"},
       {"0F0,0F1,0I0,0B0,0B1\n", "rank 0: '0B0' comes a second time"},
       {"0F0,0I0,0W0,0F1,0I1\n", "rank 0: '0W1' is missing"},

@@ -6,15 +6,10 @@
 #include "compiler/schedule/generators.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(ScheduleCsvTest, WritesARowPerRank) {
   ASSERT_OK_AND_ASSIGN(const Schedule schedule, ZeroBubbleH1(2, 2));
@@ -54,7 +49,7 @@ TEST(ScheduleCsvTest, LeavesOutBubblesTransfersAndSharding) {
 }
 
 TEST(ScheduleCsvTest, AFileMayBeginWithTheMarkOfUtf8) {
-  const testing::TempDir dir;
+  const TestDir dir;
   ASSERT_OK_AND_ASSIGN(const Schedule schedule, ReadSchedule(dir.Write("x.csv",
                                                                        "\xef\xbb\xbf"
                                                                        "0F0,0B0\n")));
@@ -69,10 +64,7 @@ TEST(ScheduleCsvTest, ReadsPairs) {
 }
 
 TEST(ScheduleCsvTest, NamesFileRowColumnAndTextOfAnError) {
-  const struct {
-    const char* csv;
-    const char* message;
-  } kCases[] = {
+  const BadText kCases[] = {
       {"0F0,0B0\n1F0,1X0\n",
        "x.csv: row 2, column 2: '1X0' is no action, such as 2F0: chunk, one of F I W B, micro-batch"},
       {"0F0,,0F", "x.csv: row 1, column 3: '0F' is no action"},
@@ -143,7 +135,7 @@ TEST(ScheduleCsvTest, NoBytesCrashIt) {
 }
 
 TEST(ScheduleCsvTest, ReadsFiles) {
-  const testing::TempDir dir;
+  const TestDir dir;
   ASSERT_OK_AND_ASSIGN(const Schedule schedule, ReadSchedule(dir.Write("two.csv", "0F0,0B0\n1F0,1B0\n")));
   EXPECT_EQ(schedule.num_ranks(), 2);
   EXPECT_THAT(ReadSchedule(dir.Write("bad.csv", "0F0,0X0\n")),

@@ -12,9 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
 Timeline PlayEqual(const Schedule& schedule) { return Play(schedule, EqualCosts(schedule.num_chunks(), {})); }
 
 TEST(DrawTextTest, HasARowPerRankAndDotsWhereItIsIdle) {

@@ -15,10 +15,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 constexpr int kMostRanks = 8, kMostChunks = 4, kMostMicroBatches = 64;
 
 std::string Text(const std::vector<Action>& actions) {

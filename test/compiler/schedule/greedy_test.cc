@@ -12,8 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-
 double Between(std::mt19937& random, double low, double high) { return low + (high - low) * (random() % 4096) / 4096; }
 
 ListProblem OneChunkARank(std::mt19937& random) {

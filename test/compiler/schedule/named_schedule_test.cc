@@ -5,14 +5,10 @@
 #include "compiler/schedule/generators.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(MakeScheduleTest, KnowsTheirNames) {
   const struct {
@@ -48,7 +44,7 @@ TEST(MakeScheduleTest, GreedyTakesChunksByHandAndUnequalNumbersOfThem) {
 }
 
 TEST(MakeScheduleTest, ReadsFiles) {
-  const testing::TempDir dir;
+  const TestDir dir;
   ScheduleRequest request{.num_ranks = 2, .num_micro_batches = 1};
   request.name = "file:" + dir.Write("good.csv", "0F0,2F0,2B0,0B0\n1F0,1B0\n");
   ASSERT_OK_AND_ASSIGN(const Schedule schedule, MakeSchedule(request));

@@ -11,11 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::DoubleEq;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 MATCHER_P2(Spans, begin, end, "") { return arg.begin == begin && arg.end == end; }
 
 TEST(PlayTest, AnActionBeginsWhenItsRankIsFreeAndItsInputHasCome) {

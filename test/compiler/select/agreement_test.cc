@@ -1,14 +1,10 @@
 #include "compiler/select/agreement.h"
 
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // w and its momentum, which one update overwrites. The dists of the small problem are 0 and 1.
 class AgreementTest : public ::testing::Test {

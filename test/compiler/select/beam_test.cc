@@ -60,19 +60,9 @@ TEST(BeamTest, ANarrowBeamSaysWhatItMayHaveMissed) {
 
 TEST(BeamTest, ReadersOfAWideValueShareItsBoxings) {
   // 17 readers that all want 1 of a value that is made as 0: no table, one boxing.
-  SearchProblem problem = Chain(1, 1);
+  SearchProblem problem = Fan(17);
   problem.nodes[0].options[1].seconds = 3;
-  for (int reader = 1; reader <= 17; ++reader) {
-    SearchProblem::Node node = Chain(2, 1).nodes[1];
-    node.inputs = {0};
-    node.outputs = {reader};
-    node.options[0].seconds = 2;
-    problem.nodes.push_back(node);
-  }
-  problem.values.clear();
-  problem.units.clear();
-  LinkValues(problem);
-  AddSingleUnits(problem);
+  for (int reader = 1; reader <= 17; ++reader) problem.nodes[reader].options[0].seconds = 2;
   const CostGraph graph(problem);
   const Factors factors(graph, 1e9);
   ASSERT_EQ(factors.factor(0).table, nullptr);

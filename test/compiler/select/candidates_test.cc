@@ -2,16 +2,10 @@
 
 #include "oneflow_core/graph_editor.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // The candidates of the node called `name`, as text, on a mesh of `axes`.
 absl::StatusOr<std::vector<std::string>> CandidatesOf(const Graph& source, const std::string& name,

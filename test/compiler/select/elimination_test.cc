@@ -2,11 +2,10 @@
 
 #include "gmock/gmock.h"
 #include "test/compiler/select/problems.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::IsEmpty;
 
 TEST(EliminationTest, FindsTheOptimumWithoutPruning) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
@@ -73,10 +72,7 @@ TEST(EliminationTest, AUnitThatReadsThousandsOfValuesMakesNoneOfTheirStepsDearer
   norm.outputs = {n};
   for (int layout : {0, 1}) norm.options[layout].inputs.assign(n, layout);
   problem.nodes.push_back(norm);
-  problem.values.clear();
-  problem.units.clear();
-  LinkValues(problem);
-  AddSingleUnits(problem);
+  Relink(problem);
   const CostGraph graph(problem);
   Factors factors(graph, 1e9);
   Elimination elimination(factors, {});

@@ -2,11 +2,10 @@
 
 #include "gmock/gmock.h"
 #include "test/compiler/select/problems.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
 
 // The least total of choices in which every unit's option is still in its domain.
 double BestOfWhatIsLeft(const SearchProblem& problem, const CostGraph& graph, const Factors& factors) {

@@ -9,8 +9,6 @@
 namespace oneflow::testing {
 namespace {
 
-using ::testing::HasSubstr;
-
 // Four variables of 100 bytes, each whole (option 0) or halved (option 1), which costs 1, 2, 3 and 4 seconds.
 SearchProblem Variables() {
   SearchProblem problem;
@@ -84,10 +82,7 @@ SearchProblem Readers() {
     node.options.push_back({{1}, {0}, reader < 3 ? 0.1 : 0});
     problem.nodes.push_back(node);
   }
-  problem.values.clear();
-  problem.units.clear();
-  LinkValues(problem);
-  AddSingleUnits(problem);
+  Relink(problem);
   return problem;
 }
 

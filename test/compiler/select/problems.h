@@ -41,6 +41,14 @@ inline void AddSingleUnits(SearchProblem& problem) {
   }
 }
 
+// After a change of the nodes: values as they now have them, and a unit for each.
+inline void Relink(SearchProblem& problem) {
+  problem.values.clear();
+  problem.units.clear();
+  LinkValues(problem);
+  AddSingleUnits(problem);
+}
+
 // A chain of `n` nodes with two layouts each, 0 and 1; changing between them costs `boxing`.
 inline SearchProblem Chain(int n, double boxing) {
   SearchProblem problem;
@@ -57,9 +65,19 @@ inline SearchProblem Chain(int n, double boxing) {
     node.streams = true;
     problem.nodes.push_back(node);
   }
-  LinkValues(problem);
-  AddSingleUnits(problem);
+  Relink(problem);
   problem.boxing = [boxing](int, int from, int to) { return from == to ? Cost() : Cost{0, boxing}; };
+  return problem;
+}
+
+// The first node of Chain(2, 1), and `readers` copies of the second, which all read what the first makes.
+inline SearchProblem Fan(int readers) {
+  SearchProblem problem = Chain(1, 1);
+  for (int reader = 1; reader <= readers; ++reader) {
+    problem.nodes.push_back(Chain(2, 1).nodes[1]);
+    problem.nodes.back().outputs = {reader};
+  }
+  Relink(problem);
   return problem;
 }
 

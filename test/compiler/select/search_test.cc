@@ -182,19 +182,13 @@ TEST(SearchTest, TheAscentSolvesMostOfWhatEliminationLeaves) {
 TEST(SearchTest, AValueWithManyReadersIsSolvedToo) {
   // 2^18 combinations: no table of them is made.
   std::mt19937 random(3);
-  SearchProblem problem = Chain(1, 1);
+  SearchProblem problem = Fan(17);
   problem.nodes[0].options[0].seconds = 0.4;
   for (int reader = 1; reader <= 17; ++reader) {
-    SearchProblem::Node node = Chain(2, 1).nodes[1];
-    node.inputs = {0};
-    node.outputs = {reader};
-    for (SearchProblem::Option& option : node.options) option.seconds = static_cast<double>(random() % 10) * 0.1;
-    problem.nodes.push_back(node);
+    for (SearchProblem::Option& option : problem.nodes[reader].options) {
+      option.seconds = static_cast<double>(random() % 10) * 0.1;
+    }
   }
-  problem.values.clear();
-  problem.units.clear();
-  LinkValues(problem);
-  AddSingleUnits(problem);
   const SearchResult result = Search(problem);
   EXPECT_TRUE(result.exact);
   EXPECT_NEAR(result.cost.seconds, BestByTryingAll(problem), 1e-9);

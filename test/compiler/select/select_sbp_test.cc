@@ -7,14 +7,10 @@
 #include "oneflow_core/models/gpt.h"
 #include "sbp/slices.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 absl::StatusOr<Graph> Boxed(Graph graph, const CompileOptions& options) {
   VariableDists variables;

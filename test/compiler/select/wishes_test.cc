@@ -1,12 +1,10 @@
 #include "compiler/select/wishes.h"
 
 #include "test/compiler/passes/testing.h"
+#include "test/support/names.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // Two weights with wishes, and the nodes that make them.
 struct Wishes {

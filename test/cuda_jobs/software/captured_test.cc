@@ -4,11 +4,11 @@
 
 #include "test/laws/layouts_law.h"
 #include "test/support/cuda/software_device.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::Outcome;
 using software_cuda::LaunchedSoFar;
 
 class CapturedJobsTest : public testing::LayoutsLaw {

@@ -12,13 +12,11 @@
 #include "kernels/device.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/cuda/software_device.h"
+#include "test/support/names.h"
 #include "tools/control/process/child.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
 
 constexpr absl::Duration kPromise = absl::Seconds(3);
 constexpr absl::Duration kStart = absl::Seconds(30);  // of a process on a busy machine

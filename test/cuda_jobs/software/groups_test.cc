@@ -2,11 +2,10 @@
 #include "gtest/gtest.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/cuda/software_device.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::Outcome;
 
 class GroupsTest : public testing::LayoutsLaw {
  protected:

@@ -4,13 +4,10 @@
 #include "gmock/gmock.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/cuda/software_device.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // On two devices.
 class DeviceMemoryTest : public testing::LayoutsLaw {

@@ -3,11 +3,10 @@
 #include "gtest/gtest.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/cuda/software_device.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::Outcome;
 
 class OrdersTest : public testing::LayoutsLaw {
  protected:

@@ -19,13 +19,11 @@
 #include "kernels/cuda/conv2d.h"
 #include "kernels/cuda/gemm.h"
 #include "test/support/cuda/software_device.h"
-#include "test/support/temp_dir.h"
+#include "test/support/names.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow::cuda {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 constexpr uint64_t kSeed = 1707;
 constexpr size_t kHeader = 2;  // lines
@@ -94,7 +92,7 @@ class ProductAlgorithmsTest : public ::testing::Test {
     dir_.Write("products", lines.empty() ? "" : absl::StrJoin(lines, "\n") + "\n");
   }
 
-  testing::TempDir dir_;
+  TestDir dir_;
   const std::string file_ = dir_.File("products");
   const std::string here_ = ProductAlgorithms::Where();
 };

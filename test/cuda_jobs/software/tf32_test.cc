@@ -3,11 +3,10 @@
 
 #include "gmock/gmock.h"
 #include "test/laws/layouts_law.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::Outcome;
 
 class Tf32Test : public testing::LayoutsLaw {
  protected:

@@ -18,9 +18,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 // Of those that this processor runs.
 const char* TheLastThatIsTakenUnasked() {
   const char* name = "";
@@ -68,7 +65,6 @@ std::vector<std::string> Taken(const Processor& processor) {
 }
 
 TEST(CpuVariantTest, EachProcessorTakesItsFastest) {
-  using ::testing::ElementsAre;
   const Processor sapphire_rapids = {
       .avx2 = true, .avx512 = true, .avx512_bf16 = true, .amx_bf16 = true, .is_intel = true};
   EXPECT_THAT(Taken(sapphire_rapids), ElementsAre("amx", "avx512", "avx512_bf16", "avx2", "portable"));

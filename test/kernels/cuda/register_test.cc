@@ -4,14 +4,11 @@
 
 #include "gmock/gmock.h"
 #include "kernels/device.h"
+#include "test/support/names.h"
 #include "test/support/op_facts.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 std::set<std::string> NamesOf(const KernelTable& table) {
   std::set<std::string> names;

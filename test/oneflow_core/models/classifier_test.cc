@@ -9,9 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 const ImageData kImages{"train-images", "train-labels", "test-images", "test-labels", 3, 4, 5};
 
 Tensor LinearModel(const Tensor& images, bool) {

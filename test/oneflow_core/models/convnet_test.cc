@@ -8,11 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using testing::Ops;
-using ::testing::StartsWith;
-using testing::StatusIs;
-
 const ImageData kPictures{"train-images", "train-labels", "test-images", "test-labels"};
 
 TEST(ConvNetTest, HalvesTheImagePerConvolutionAndEndsInTwoLinearLayers) {

@@ -11,12 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::Ops;
-using ::testing::StartsWith;
-using testing::StatusIs;
-
 const GptConfig kSmall{.vocabulary = 16, .layers = 2, .width = 8, .heads = 2, .context = 6};
 
 absl::StatusOr<std::vector<Graph>> Program(const GptConfig& config, const Continuation& generation = {"\n", 0.5}) {

@@ -8,13 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::Not;
-using testing::Ops;
-using ::testing::StartsWith;
-using testing::StatusIs;
-
 TEST(MarginClassifierTest, HasAnEmbeddingAndAVectorPerClass) {
   ASSERT_OK_AND_ASSIGN(
       const std::vector<Graph> program,

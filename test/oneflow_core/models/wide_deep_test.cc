@@ -8,11 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ElementsAre;
-using testing::Ops;
-using ::testing::StartsWith;
-using testing::StatusIs;
-
 // The hint on a table along "tp".
 std::string HintOf(const Graph& graph, absl::string_view table) {
   const NodeId id = graph.FindNode(table);

@@ -1,12 +1,10 @@
 #include "oneflow_core/nn/embedding.h"
 
 #include "test/oneflow_core/nn/module_test.h"
+#include "test/support/names.h"
 
 namespace oneflow::nn {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::Pair;
 
 using EmbeddingTest = testing::ModuleTest;
 

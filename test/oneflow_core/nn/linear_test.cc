@@ -1,14 +1,10 @@
 #include "oneflow_core/nn/linear.h"
 
 #include "test/oneflow_core/nn/module_test.h"
+#include "test/support/names.h"
 
 namespace oneflow::nn {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Pair;
-using testing::StatusIs;
 
 using LinearTest = testing::ModuleTest;
 

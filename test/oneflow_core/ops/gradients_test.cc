@@ -14,8 +14,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-
 // `type` is a copy: adding nodes moves the types of the graph.
 Tensor ConstantOf(GraphBuilder& b, TensorType type) {
   const Tensor dense = b.Op1(

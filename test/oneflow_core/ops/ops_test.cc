@@ -19,12 +19,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAreArray;
-using ::testing::HasSubstr;
-using ::testing::Key;
-using ::testing::UnorderedElementsAreArray;
-
 // A row of the contract: one or more ops that share everything.
 struct ContractRow {
   std::string operands;

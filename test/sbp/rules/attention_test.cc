@@ -1,10 +1,8 @@
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::testing::ElementsAre;
 
 constexpr char kQkv[] = "f32[8,16,32] f32[8,16,32] f32[8,16,32]";
 const AttrMap kFourHeads = {{"heads", int64_t{4}}};

@@ -1,10 +1,8 @@
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::testing::ElementsAre;
 
 TEST(BatchNormRulesTest, StatisticsOfASplitBatchAreAddends) {
   EXPECT_THAT(SignatureTexts("channel_variance", "", "f32[4,6,8] f32[6]", "f32[6]", 2),

@@ -1,10 +1,8 @@
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::testing::ElementsAre;
 
 TEST(ElementwiseRulesTest, ACastIsLinearBetweenFloatingTypesOnly) {
   const auto to = [](const std::string& dtype) { return AttrMap{{"dtype", dtype}}; };

@@ -1,10 +1,8 @@
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::testing::ElementsAre;
 
 const AttrMap kAxis0 = {{"axis", int64_t{0}}}, kAxis1 = {{"axis", int64_t{1}}};
 

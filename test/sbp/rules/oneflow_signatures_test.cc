@@ -11,14 +11,11 @@
 #include <set>
 
 #include "test/sbp/rules/calls.h"
+#include "test/support/names.h"
 #include "test/support/op_facts.h"
 
 namespace oneflow::testing {
 namespace {
-
-using ::testing::Contains;
-using ::testing::Not;
-using ::testing::UnorderedElementsAreArray;
 
 using Texts = std::vector<std::string>;
 

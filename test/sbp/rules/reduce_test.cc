@@ -1,10 +1,8 @@
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::testing::ElementsAre;
 
 const AttrMap kOverOne = {{"axes", std::vector<int64_t>{1}}};
 const AttrMap kOverOneKept = {{"axes", std::vector<int64_t>{1}}, {"keepdims", true}};

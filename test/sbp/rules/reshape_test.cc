@@ -1,12 +1,9 @@
 #include "sbp/slices.h"
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::oneflow::testing::Types;
-using ::testing::ElementsAre;
 
 std::vector<std::string> Reshape(const std::string& from, const std::string& to, int axis_size) {
   return SignatureTexts("reshape", "", "f32" + from, "f32" + to, axis_size);

@@ -1,10 +1,8 @@
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::testing::ElementsAre;
 
 TEST(ShapeRulesTest, ATransposeMovesSplits) {
   EXPECT_THAT(SignatureTexts("transpose", "", "f32[4,6,8]", "f32[8,4,6]", 2, {{"perm", std::vector<int64_t>{2, 0, 1}}}),

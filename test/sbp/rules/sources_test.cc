@@ -1,10 +1,8 @@
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::SignatureTexts;
-using ::testing::ElementsAre;
 
 TEST(SourceRulesTest, VariablesAndConstantsMayBeSplitAnywhere) {
   EXPECT_THAT(SignatureTexts("variable", "", "", "f32[4,6]", 2), ElementsAre("->S(0)", "->S(1)", "->B"));

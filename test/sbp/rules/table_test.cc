@@ -7,14 +7,11 @@
 #include "oneflow_core/ops/ops.h"
 #include "sbp/rules/rules.h"
 #include "test/sbp/signature_texts.h"
+#include "test/support/names.h"
 #include "test/support/paths.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::Not;
 
 // Operands that fit the text: every letter has a size of its own, "..." stands for two dimensions.
 std::vector<TensorType> OperandsOf(absl::string_view side) {

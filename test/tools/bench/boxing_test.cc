@@ -8,15 +8,11 @@
 #include "oneflow_core/ops/ops.h"
 #include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/local/run_in_place.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
 
 class BoxingJobTest : public ::testing::TestWithParam<BoxingWay> {
  protected:
@@ -39,7 +35,7 @@ class BoxingJobTest : public ::testing::TestWithParam<BoxingWay> {
   std::string file() const { return dir_.File("boxed"); }
 
   const OpRegistry ops_ = StandardOps();
-  const testing::TempDir dir_;
+  const TestDir dir_;
   int64_t moved_ = 0, num_bytes_ = 0;
 };
 

@@ -9,9 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 TEST(CompilationTest, ASelectionSaysHowLargeTheGraphIsAndHowGoodTheLayouts) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const Compilation one, MeasureSelection(1, ops));

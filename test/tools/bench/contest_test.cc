@@ -3,14 +3,10 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::DoubleEq;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 Round OfStep(double step_seconds, double cpu_seconds, double peak_bytes, std::vector<double> losses) {
   Round round{.step_seconds = step_seconds, .losses = std::move(losses)};

@@ -1,12 +1,10 @@
 #include "tools/bench/elementwise.h"
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::DoubleEq;
 
 const ElementwiseRow kRow = {
     .name = "a gate", .dtype = DType::kBFloat16, .operands = 4, .whole = 0.005, .apart = 0.01, .addition = 0.003};

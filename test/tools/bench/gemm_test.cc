@@ -1,14 +1,10 @@
 #include "tools/bench/gemm.h"
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::DoubleEq;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // A product of 2e9 flops.
 GemmRow Row(double ours, double library, double packed, double pytorch) {

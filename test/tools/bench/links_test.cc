@@ -11,8 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-
 TEST(LinksBenchTest, ShowsMediansBesideWhatBytesSay) {
   const std::string text = LinksText({{.hop_seconds = 40e-6, .flat_seconds = 1.1, .hierarchical_seconds = 0.5},
                                       {.hop_seconds = 50e-6, .flat_seconds = 1.0, .hierarchical_seconds = 0.7},

@@ -6,13 +6,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::DoubleEq;
-using ::testing::DoubleNear;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-
 TEST(MeasurementTest, ASummaryHasTheExtremes) {
   const Summary summary = Summarize({3, 1, 8});
   EXPECT_EQ(summary.median, 3);

@@ -1,12 +1,10 @@
 #include "tools/bench/op_table.h"
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::DoubleEq;
-using ::testing::SizeIs;
 
 TEST(OpTableTest, IsOrderedByTimeAndSaysRates) {
   Counters counters;

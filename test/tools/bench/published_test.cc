@@ -3,15 +3,11 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 #include "tools/bench/predict_report.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::Pointwise;
 
 MATCHER(IsWithinAPercent, "") { return std::abs(std::get<0>(arg) / std::get<1>(arg) - 1) < 0.01; }
 

@@ -2,15 +2,10 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::IsOk;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class PyTorchAnswerTest : public ::testing::Test {
  protected:
@@ -19,7 +14,7 @@ class PyTorchAnswerTest : public ::testing::Test {
   }
 
  private:
-  testing::TempDir dir_;
+  TestDir dir_;
 };
 
 TEST_F(PyTorchAnswerTest, HasMedianTimeMemoryAndLosses) {

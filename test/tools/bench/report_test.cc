@@ -2,13 +2,10 @@
 
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // Two rounds of one layout at 1000 and 500 tokens/s, and PyTorch at 250.
 BenchResult Example(bool with_pytorch) {

@@ -7,10 +7,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 TEST(RuntimeBenchTest, MeasuresThisMachine) {
   ASSERT_OK_AND_ASSIGN(const RuntimeFigures figures, MeasureRuntime(/*steps=*/50));
   EXPECT_GT(figures.kernel_ns, 1);

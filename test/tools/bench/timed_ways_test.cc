@@ -8,8 +8,6 @@
 namespace oneflow::testing {
 namespace {
 
-using ::testing::HasSubstr;
-
 TEST(TimedWaysTest, EachIsRepeatedInTurnAndItsShortestTimeKept) {
   std::string order;
   double a = 0, b = 0;

@@ -1,12 +1,10 @@
 #include "tools/cli/command.h"
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 RunFunction DeclareCount(CLI::App& app, ParsedArguments& arguments) {
   int& number = arguments.New<int>(7);

@@ -2,13 +2,10 @@
 
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 pb::JobStatus AJob(int64_t number, pb::JobState state, const std::string& message) {
   pb::JobStatus job;

@@ -4,13 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "test/support/temp_dir.h"
+#include "test/support/names.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // A command line of two commands for people, of which one has one of its own, and one that is not for them.
 class ManualTest : public ::testing::Test {
@@ -35,7 +33,7 @@ class ManualTest : public ::testing::Test {
     return read ? line : "";
   }
 
-  const testing::TempDir nowhere_;  // without files that bash could offer
+  const TestDir nowhere_;  // without files that bash could offer
   CLI::App app_;
   std::string text_;
   bool flag_ = false;

@@ -10,15 +10,10 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::string Line(int64_t step) { return absl::StrCat("{\"step\": ", step, ", \"loss\": 0.5}"); }
 std::string Lines(int64_t first, int64_t last) {
@@ -43,7 +38,7 @@ class MetricsFileTest : public ::testing::Test {
     return said;
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
 };
 
 TEST_F(MetricsFileTest, ARunThatGoesOnAddsToWhatItGoesOnFrom) {

@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // A job of two training phases with an evaluation after each, then generation, watched by a Progress.
 class ProgressTest : public ::testing::Test {

@@ -10,10 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::StepShape;
-using ::testing::HasSubstr;
-
 constexpr int64_t kMs = 1'000'000;
 
 // Two stages of two ranks and four micro-batches under a schedule. By rank r, F takes 2 + r ms, I 4 + r, W 6 + r, both

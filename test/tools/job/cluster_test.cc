@@ -2,18 +2,12 @@
 
 #include "sbp/device_kinds.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/tools/job/good_config.h"
 #include "tools/job/device_table.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::GoodConfigWith;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 TEST(ClusterTest, WithoutHostsThereIsOneThatHasRoomForAll) {
   ASSERT_OK_AND_ASSIGN(const SourcedConfig config, GoodConfigWith("mesh { dp: 6 } cluster { device: 'cuda' }"));
@@ -44,7 +38,7 @@ TEST(ClusterTest, LikeHostsAreSaidOnce) {
 }
 
 TEST(ClusterTest, WhatDoesNotFitIsOneClearErrorEach) {
-  TempDir dir;
+  TestDir dir;
   const std::string bad = dir.Write("bad", "devices { kind: 'x' device: 'gpu' }");
   const struct {
     std::string text;
@@ -97,7 +91,7 @@ TEST(ClusterTest, WhatDoesNotFitIsOneClearErrorEach) {
 }
 
 TEST(DeviceTableTest, ATableIsReadAsItWasWritten) {
-  TempDir dir;
+  TestDir dir;
   const std::string path = dir.Write("table", DeviceTableText(KnownDevices()));
   ASSERT_OK_AND_ASSIGN(const std::vector<DeviceSpeeds> table, ReadDeviceTable(path));
   ASSERT_EQ(table.size(), KnownDevices().size());
@@ -119,7 +113,7 @@ TEST(DeviceTableTest, ATableIsReadAsItWasWritten) {
 }
 
 TEST(DeviceTableTest, WhatIsNoTableIsRefusedWithRowAndField) {
-  TempDir dir;
+  TestDir dir;
   std::string good = DeviceTableText({KnownDevices()[0]});
   const auto replaced = [&](const std::string& a, const std::string& b) {
     std::string text = good;

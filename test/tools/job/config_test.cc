@@ -6,9 +6,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 constexpr char kGood[] = R"(name: "j"
 model { gpt { layers: 2 width: 16 heads: 4 context: 8 } }
 data { text { path: "t.txt" } }
@@ -65,10 +62,7 @@ TEST(ConfigTest, ListsOfTextsAreWrittenAsLists) {
 }
 
 TEST(ConfigTest, BadOverridesSayWhatExists) {
-  const struct {
-    const char* assignment;
-    const char* message;
-  } kCases[] = {
+  const BadText kCases[] = {
       {"train.steps", "not of the form"},
       {"=3", "not of the form"},
       {"train.stepz=3", "Train has no field 'stepz'; it has steps, batch_size"},
@@ -91,18 +85,14 @@ TEST(ConfigTest, BadOverridesSayWhatExists) {
       {"train.optimizer.sgd.nesterov=maybe", "is no bool"},
   };
   for (const auto& c : kCases) {
-    SCOPED_TRACE(c.assignment);
+    SCOPED_TRACE(c.text);
     ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(kGood, "j.pbtxt"));
-    EXPECT_THAT(ApplyOverride(c.assignment, config),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+    EXPECT_THAT(ApplyOverride(c.text, config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
   }
 }
 
 TEST(ConfigTest, MalformedConfigsNameLineAndColumn) {
-  const struct {
-    const char* text;
-    const char* message;
-  } kCases[] = {
+  const BadText kCases[] = {
       {"train { steps: 10", "j.pbtxt:1:"},
       {"train {\n  stepz: 10\n}", "j.pbtxt:2:8: Train has no field 'stepz'; it has steps, batch_size, "},
       {"precision { compute: FP16 }", "j.pbtxt:1:27: compute: 'FP16' is none of F32, BF16, F16"},

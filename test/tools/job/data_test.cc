@@ -7,16 +7,12 @@
 #include "gmock/gmock.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/job/config.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class DataTest : public ::testing::Test {
  protected:
@@ -37,7 +33,7 @@ class DataTest : public ::testing::Test {
     return MakeJob(std::move(config), kind, StandardOps());
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
   const std::vector<int> pixels_ = std::vector<int>(4 * 28 * 28, 7);
   const std::string images_ = Idx("im", {4, 28, 28}, pixels_), labels_ = Idx("lb", {4}, {0, 1, 2, 2});
 };

@@ -10,12 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::GoodConfigWith;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 // "dp2 tp2 on 2 x 2" of each: sizes of the axes that there are, processes and devices of each.
 std::vector<std::string> FallbacksOf(const std::string& rest) {
   const absl::StatusOr<SourcedConfig> config = GoodConfigWith(rest);

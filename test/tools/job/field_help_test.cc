@@ -8,9 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
 TEST(FieldHelpTest, AFieldIsToldWithItsTypeRangeDefaultAndComment) {
   ASSERT_OK_AND_ASSIGN(const std::vector<FieldHelp> fields, ConfigFields("train.micro_batches"));
   ASSERT_EQ(fields.size(), 1u);

@@ -8,13 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::GoodConfigWith;
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 std::string OfPlan(const SourcedConfig& config, const std::string& plan) {
   const auto meshes = OwnMeshes(config);
   return meshes.ok() ? meshes->at(plan).whole().ToString() : meshes.status().ToString();

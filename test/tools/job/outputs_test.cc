@@ -6,18 +6,15 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 TEST(OutputsTest, TwoThatAreOneFileAreRefusedHoweverTheyAreNamed) {
-  const testing::TempDir dir;
+  const TestDir dir;
   dir.Write("a", "");
   fs::create_directory(dir.File("sub"));
   fs::create_symlink("a", dir.File("link"));
@@ -57,7 +54,7 @@ TEST(OutputsTest, TwoThatAreOneFileAreRefusedHoweverTheyAreNamed) {
 }
 
 TEST(OutputsTest, APipeMayTakeSeveral) {
-  const testing::TempDir dir;
+  const TestDir dir;
   ASSERT_EQ(mkfifo(dir.File("pipe").c_str(), 0600), 0);
   EXPECT_OK(CheckApart({{"--metrics", dir.File("pipe")}, {"--html", dir.File("pipe")}}, {}));
 }
@@ -76,7 +73,7 @@ TEST(OutputsTest, AllFilesOfAConfigAreKnown) {
 }
 
 TEST(OutputsTest, WhereNoFileCanBeIsSaidBeforeTraining) {
-  const testing::TempDir dir;
+  const TestDir dir;
   fs::create_symlink("none/w", dir.File("w"));
   ASSERT_EQ(mkfifo(dir.File("pipe").c_str(), 0600), 0);
   EXPECT_OK(CheckWritable(dir.File("new"), false));

@@ -17,9 +17,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 // A GPT on pp2 x dp2 x tp2, all ranks in one process or two.
 absl::StatusOr<pb::PlanSet> Plan(DeviceKind device, int ranks_per_process) {
   const OpRegistry ops = StandardOps();

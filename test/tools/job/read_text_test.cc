@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/job/config.h"
 #include "tools/job/device_table.h"
 #include "tools/job/slots.h"
@@ -10,13 +10,10 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 constexpr char kMark[] = "\xef\xbb\xbf";
 
 TEST(ReadTextTest, LeavesOutTheMarkOfUtf8Only) {
-  const testing::TempDir dir;
+  const TestDir dir;
   EXPECT_EQ(*ReadText("text", dir.Write("a", "")), "");
   EXPECT_EQ(*ReadText("text", dir.Write("a", kMark)), "");
   EXPECT_EQ(*ReadText("text", dir.Write("a", std::string(kMark) + "x")), "x");
@@ -26,7 +23,7 @@ TEST(ReadTextTest, LeavesOutTheMarkOfUtf8Only) {
 }
 
 TEST(ReadTextTest, SaysWhatCannotBeText) {
-  const testing::TempDir dir;
+  const TestDir dir;
   for (const std::string& mark : {std::string("\xff\xfe"), std::string("\xfe\xff"), std::string("\xff\xfe\0\0", 4),
                                   std::string("\0\0\xfe\xff", 4)}) {
     const std::string path = dir.Write("a", mark + "x");
@@ -43,7 +40,7 @@ TEST(ReadTextTest, SaysWhatCannotBeText) {
 
 // Whatever a person may have written in an editor of another system.
 TEST(ReadTextTest, ConfigsOfAllKindsMayBeginWithAMark) {
-  const testing::TempDir dir;
+  const TestDir dir;
   const absl::StatusOr<SourcedConfig> config =
       LoadConfig(dir.Write("job", std::string(kMark) + "name: 'marked'\n"), {});
   ASSERT_OK(config.status());

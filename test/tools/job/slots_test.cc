@@ -1,17 +1,13 @@
 #include "tools/job/slots.h"
 
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::HasSubstr;
-
 TEST(SlotsTest, WhatIsWrittenIsRead) {
-  const testing::TempDir dir;
+  const TestDir dir;
   const SlotsByName slots = {{"evaluate", {}}, {"train", {{"a \"quoted\" name", 3}, {"h0/mlp/up/matmul:1", 2}}}};
   SlotsByName expected = slots;
   expected.erase("evaluate");  // names no register
@@ -20,7 +16,7 @@ TEST(SlotsTest, WhatIsWrittenIsRead) {
 }
 
 TEST(SlotsTest, BadFilesSayWhereTheyAreBad) {
-  const testing::TempDir dir;
+  const TestDir dir;
   EXPECT_THAT(ReadSlots(dir.File("none")),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such file")));
   EXPECT_THAT(ReadSlots(dir.Write("a", "plans {\n  nam: \"x\"\n}")),

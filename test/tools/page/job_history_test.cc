@@ -5,14 +5,12 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
 
 using nlohmann::json;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 // Gives events numbers and times: a millisecond for each.
 class Story {

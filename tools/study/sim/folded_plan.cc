@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/trace/traced_program.h"
+#include "compiler/lower/actor_facts.h"
 
 namespace oneflow {
 
@@ -105,13 +106,7 @@ class FoldedPlan::Folder {
     to.set_id(plan_out_.actors_size() - 1);
     to.set_rank(rank);
     to.set_name(of.name());
-    to.set_acts_per_step(of.acts_per_step());
-    to.set_priority(of.priority());
-    to.set_queue(of.queue());
-    to.set_section(of.section());
-    to.set_chunk(of.chunk());
-    *to.mutable_parts() = of.parts();
-    *to.mutable_crosses() = of.crosses();
+    CopyActorFacts(of, to);
     for (const OutlinedActor::Input& input : from.inputs) OF_RETURN_IF_ERROR(Read(input, rank, to));
     for (const PricedLanding& landing : ranks_[here.rank].landings[here.actor]) {
       OF_RETURN_IF_ERROR(Land(landing, to));

@@ -4,12 +4,10 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 TEST(StagePartitionTest, BalancesTheSlowestStage) {
   EXPECT_THAT(PartitionIntoStages({1, 1, 1, 1, 4}, {0, 0, 0, 0, 0, 0}, 2, 0), ElementsAre(0, 0, 0, 0, 1));

@@ -19,12 +19,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::EmptyJob;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
-using ::testing::SizeIs;
-
 class DaemonTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
@@ -23,7 +24,6 @@ std::vector<int64_t> SaidJobs(KeptReports& reports) {
 }
 
 TEST(KeptReportsTest, WhatIsNotStoredIsSaidAgainInTheNextSession) {
-  using ::testing::ElementsAre;
   KeptReports reports(1000);
   reports.Add(KeptReport(1));
   EXPECT_THAT(SaidJobs(reports), ElementsAre()) << "there is no session";

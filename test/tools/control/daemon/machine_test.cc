@@ -11,10 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-
 class MachineTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -16,10 +16,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 constexpr absl::Duration kLimit = absl::Seconds(10);  // of waits that end at once when all is well
 
 class WorkerPoolTest : public ::testing::Test {

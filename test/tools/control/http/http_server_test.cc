@@ -16,17 +16,12 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/http/httplib.h"
 #include "tools/control/security/certificates.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 // A connection that has sent `request` and nothing more.
 class RawConnection {
@@ -159,7 +154,7 @@ class HttpTlsTest : public ::testing::Test {
     return result ? result->status : 0;
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
   HttpAccess access_;
 };
 

@@ -10,9 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 using Values = std::map<std::string, std::string>;
 
 absl::StatusOr<Allocation> Found(const Values& values) {

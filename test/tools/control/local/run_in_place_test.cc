@@ -8,22 +8,16 @@
 #include "gtest/gtest.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 // Runs a job whose every read takes two seconds, though nothing may stand still for longer than 0.8 s. `stalls`: what
 // is told of that.
 absl::Status RunWithSlowReads(bool abort, std::vector<std::string>& stalls) {
-  const testing::TempDir dir;
+  const TestDir dir;
   const std::string text = dir.Write("text", std::string(4000, 'x'));
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(

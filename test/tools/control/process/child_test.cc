@@ -16,9 +16,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 constexpr absl::Duration kLimit = absl::Seconds(10);  // of waits that end at once when all is well
 
 ChildOptions Shell(const std::string& script) {

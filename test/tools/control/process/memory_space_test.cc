@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 // What a child says, which `prepare` may put elsewhere.
 template <typename Prepare>

@@ -7,11 +7,10 @@
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ExitedWithCode;
 
 // Each runs in a process of its own, where no other thread can be hit. Its exit code is 0 if what it says is so.
 [[noreturn]] void Answer(bool is_so) { _exit(is_so ? 0 : 1); }

@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/process/memory_space.h"
 
 namespace oneflow {
@@ -38,7 +38,7 @@ class TempDirTest : public ::testing::Test {
     return parent_.File(name);
   }
 
-  const testing::TempDir parent_;
+  const TestDir parent_;
   std::string former_;
 };
 

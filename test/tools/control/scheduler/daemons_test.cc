@@ -6,14 +6,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::Eq;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Optional;
-using ::testing::Pair;
-
 const absl::Time kEntered = absl::UnixEpoch() + absl::Hours(1);
 
 pb::DaemonHello Hello(const std::string& name, uint64_t incarnation, int cpu_devices = 4) {

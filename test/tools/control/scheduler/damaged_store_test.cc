@@ -22,11 +22,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::FakeDaemon;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 using Row = std::vector<std::string>;
 
 // A table of the store, and the columns that name a row; of what is in it, `value` is a blob.

@@ -12,12 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 // Writes down what it is told, and what the store has of it at that moment.
 class Recorder final : public EffectWriter::Owner {
  public:

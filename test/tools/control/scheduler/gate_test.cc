@@ -8,7 +8,7 @@
 #include "proto/control.grpc.pb.h"
 #include "test/support/log_capture.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/tools/support/job_spec.h"
 #include "tools/control/client.h"
 #include "tools/control/http/httplib.h"
@@ -19,13 +19,6 @@
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::LogCapture;
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
 constexpr auto kUnauthenticated = absl::StatusCode::kUnauthenticated;
@@ -67,7 +60,7 @@ class GateTest : public ::testing::Test {
     return status;
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
   const std::string file_ = dir_.File("tokens");
   std::map<std::string, std::string> tokens_;
   std::unique_ptr<SchedulerServer> scheduler_;

@@ -1,12 +1,10 @@
 #include "tools/control/scheduler/log_queries.h"
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 constexpr absl::Duration kLimit = absl::Seconds(5);
 const absl::Time kAskedAt = absl::UnixEpoch();

@@ -1,12 +1,10 @@
 #include "tools/control/scheduler/placement.h"
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 // Of machines' daemons, in devices.
 std::vector<Machine> MachinesOf(const std::vector<std::vector<int>>& devices) {

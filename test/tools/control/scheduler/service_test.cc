@@ -18,13 +18,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::FakeDaemon;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-
 class SchedulerServerTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -11,13 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::AddFallback;
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-
 // Changes the plan inside a spec, keeping the hash right.
 void ChangePlan(pb::JobSpec& spec, const std::function<void(pb::PlanSet&)>& change) {
   pb::PlanSet plan;

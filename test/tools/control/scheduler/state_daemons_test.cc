@@ -8,13 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::SchedulerStateTest;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 TEST_F(SchedulerStateTest, ADrainedDaemonFinishesWhatItHasAndGetsNothingNew) {
   AddDaemon("d0", 2, 10);
   const int64_t job = Submit(1, 1);

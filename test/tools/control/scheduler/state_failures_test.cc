@@ -9,14 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::SchedulerStateTest;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 TEST_F(SchedulerStateTest, AJobThatFailedIsTriedAgainOnRequestWhenItsWorkersHaveExited) {
   const int64_t job = RunTwo();
   EXPECT_THAT(state_.Retry(9, {}, now_, effects_), StatusIs(absl::StatusCode::kNotFound, "there is no job 9"));

@@ -9,12 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::AddFallback;
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::SchedulerStateTest;
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
-
 // A job of two processes that may go on in one, on daemons d0 (session 1) and d1 (session 2), of which d1 is lost.
 class FallbackTest : public SchedulerStateTest {
  protected:

@@ -11,12 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::SchedulerStateTest;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
 TEST_F(SchedulerStateTest, AJobWaitsUntilAllItsProcessesFitAndSaysWhatFor) {
   const int64_t job = Submit(2, 2);
   AddDaemon("d0", 2);

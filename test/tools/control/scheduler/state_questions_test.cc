@@ -8,14 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::SchedulerStateTest;
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 TEST_F(SchedulerStateTest, WhatWorkersNoticeIsAnEventOfTheJob) {
   const int64_t job = RunTwo();
   pb::FromWorker message;

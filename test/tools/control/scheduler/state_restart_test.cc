@@ -9,13 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::SchedulerStateTest;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-
 TEST_F(SchedulerStateTest, ARestartedSchedulerGoesOnWithItsJobs) {
   const int64_t job = RunTwo();
   pb::FromDaemon done;

@@ -10,14 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::EmptyJob;
-using ::oneflow::testing::SchedulerStateTest;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 TEST_F(SchedulerStateTest, AJobRunsFromSubmissionToItsEnd) {
   AddDaemon("d0", 1);
   AddDaemon("d1", 1, 13);

@@ -14,12 +14,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::LossyDisk;
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 class StoreTest : public ::testing::Test {
  protected:
   void SetUp() override {

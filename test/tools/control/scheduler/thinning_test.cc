@@ -8,11 +8,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::IsSupersetOf;
 
 // The events of a job as they come.
 class History {

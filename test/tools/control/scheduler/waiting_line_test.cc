@@ -4,11 +4,10 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
 
 int SpareOf(HeldDevices daemon, int devices_per_process) {
   return SparesOf({{1, std::move(daemon)}}, devices_per_process).at(1);

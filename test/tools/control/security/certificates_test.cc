@@ -9,18 +9,11 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/security/private_file.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
@@ -38,7 +31,7 @@ class CertificatesTest : public ::testing::Test {
     std::filesystem::copy_file(dir_.File(from), dir_.File(to), std::filesystem::copy_options::overwrite_existing);
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
   const absl::Time now_ = absl::Now();
 };
 

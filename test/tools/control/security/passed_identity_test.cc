@@ -10,8 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-
 TEST(PassedIdentityTest, IsTakenOnceAsItWasPassed) {
   const TlsIdentity identity{.authority = std::string("ca\0\n", 4), .certificate = "", .key = std::string(70'000, 'k')};
   ASSERT_OK_AND_ASSIGN(const PassedIdentity passed, PassedIdentity::Make(identity));

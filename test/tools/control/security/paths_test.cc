@@ -14,15 +14,11 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/process/temp_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
 
@@ -45,7 +41,7 @@ class AllowedPathsTest : public ::testing::Test {
     return WEXITSTATUS(status);
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
   std::unique_ptr<TempDir> work_;
   AllowedPaths allowed_;
 };

@@ -7,7 +7,7 @@
 #include "proto/control.grpc.pb.h"
 #include "test/support/log_capture.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/tools/support/strange_server.h"
 #include "tools/control/client.h"
 #include "tools/control/daemon/daemon.h"
@@ -18,11 +18,6 @@
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::LogCapture;
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
 constexpr absl::Duration kSoon = absl::Seconds(1);
@@ -60,7 +55,7 @@ class TlsTest : public ::testing::Test {
     return absl::OkStatus();
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
   std::unique_ptr<SchedulerServer> scheduler_;
 };
 

@@ -8,17 +8,11 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/control/security/private_file.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 constexpr auto kUnknown = absl::StatusCode::kUnauthenticated;
 
@@ -30,7 +24,7 @@ class TokensTest : public ::testing::Test {
     return token.value_or("");
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
   const std::string file_ = dir_.File("tokens");
 };
 

@@ -5,8 +5,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-
 TEST(AgreementTest, AMessageThatIsNotUtf8ArrivesWithItsCause) {
   const absl::Status status =
       absl::DataLossError("weight file 'w\xff': tensor '\xc3': it is missing, gr\xc3\xbc\xc3\x9f");

@@ -12,9 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::SizeIs;
-
 constexpr absl::Duration kLimit = absl::Seconds(10);  // of waits that end at once when all is well
 
 // Sends one assignment, gathers what the worker says, and hangs up after `hang_up_after` messages, if that is positive.

@@ -22,21 +22,13 @@
 #include "actor/checkpoint/manifest.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/tools/control/worker/recording_engine.h"
 #include "tools/control/worker/stats.h"
 #include "tools/control/worker/summaries.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::RecordingEngine;
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 pb::JobSpec Spec(const std::string& second_plan) {
   pb::JobSpec spec;
@@ -113,7 +105,7 @@ class TrainLoopTest : public ::testing::Test {
   }
   std::vector<int64_t> Steps() const { return *ListCheckpoints(dir_.File("c")); }
 
-  testing::TempDir dir_{"/dev/shm"};  // where nothing is waited for that has to reach a disk
+  TestDir dir_{"/dev/shm"};  // where nothing is waited for that has to reach a disk
   RecordingEngine engine_;
   LossWatch losses_;
   std::atomic<bool> stop_ = false;
@@ -443,7 +435,7 @@ TEST_F(TrainLoopTest, WeightsAreCountedAfterAsManyStepsAsAsked) {
 }
 
 TEST(EventFileTest, FilesOfAFolderFollowOneAnother) {
-  const testing::TempDir dir;
+  const TestDir dir;
   std::vector<std::string> paths;
   for (int attempt = 0; attempt < 3; ++attempt) {
     paths.push_back((*EventFile::Create(dir.File("board"), attempt))->path());

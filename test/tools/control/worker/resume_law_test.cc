@@ -13,14 +13,12 @@
 #include "actor/checkpoint/manifest.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/tools/control/worker/recording_engine.h"
 #include "tools/control/worker/phases.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::RecordingEngine;
 
 // What a job did, as if it had never been ended: what an attempt did behind the checkpoint that the next one went on
 // from is forgotten, as its weights are.
@@ -128,7 +126,7 @@ class DrawnJob {
   }
 
   std::mt19937_64 random_;
-  testing::TempDir dir_{"/dev/shm"};  // where nothing is waited for that has to reach a disk
+  TestDir dir_{"/dev/shm"};  // where nothing is waited for that has to reach a disk
   pb::JobSpec spec_;
   int64_t best_ = 0;
 };

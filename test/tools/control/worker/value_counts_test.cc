@@ -7,11 +7,10 @@
 
 #include "gmock/gmock.h"
 #include "kernels/bfloat16.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
 
 void Add(const std::vector<float>& values, ValueCounts& counts) {
   counts.Add(DType::kFloat32, reinterpret_cast<const char*>(values.data()), static_cast<int64_t>(values.size()));

@@ -11,11 +11,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 // relu@0 ──► copy@1 ──► relu@1, a large one; two acts of each in a step, whose registers have one slot and two.
 struct Job {
   TestPlan plan{{0, 1}, /*micro_batches=*/2};

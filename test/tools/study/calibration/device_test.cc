@@ -2,19 +2,15 @@
 
 #include "sbp/device_kinds.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/job/device_table.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::testing::HasSubstr;
-
 // Within what any processor of this century and the next decade does.
 TEST(BenchDeviceTest, TheRowOfThisMachineIsMeasuredAndReadBack) {
-  TempDir dir;
+  TestDir dir;
   ASSERT_OK(BenchDeviceCommand({.kind = "this", .output = dir.File("table")}));
   ASSERT_OK_AND_ASSIGN(const std::vector<DeviceSpeeds> table, ReadDeviceTable(dir.File("table")));
   const DeviceSpeeds* const row = FindDevice(table, "this");

@@ -10,16 +10,10 @@
 #include "actor/checkpoint/safetensors.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 // A folder of checkpoints that were made of weight files.
 class CheckpointToolsTest : public ::testing::Test {
@@ -41,7 +35,7 @@ class CheckpointToolsTest : public ::testing::Test {
   }
   std::string job() const { return dir_.File("job"); }
 
-  testing::TempDir dir_;
+  TestDir dir_;
 };
 
 std::string Bytes(const std::string& path) {

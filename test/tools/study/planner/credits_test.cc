@@ -12,10 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 constexpr int64_t kMillisecond = 1'000'000;
 
 // Two stages, four micro-batches, and a trace in which every act takes a millisecond but for one that a busy machine

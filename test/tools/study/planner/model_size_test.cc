@@ -8,9 +8,6 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::StatusIs;
-
 absl::StatusOr<ModelSize> SizeOf(const std::string& name, const std::vector<std::string>& settings) {
   OF_ASSIGN_OR_RETURN(SourcedConfig config, ConfigOfModel(name, settings));
   const OpRegistry ops = StandardOps();

@@ -9,11 +9,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 // work@0 ──► after@1
 TestPlan TwoRanks() {
   TestPlan plan({0, 1});

@@ -8,17 +8,11 @@
 #include "oneflow_core/queues.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/study/sim/instruction_text.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
-using ::oneflow::testing::TestPlan;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 constexpr char kRelu[] = "relu(f32[1000]) -> f32[1000]";
 constexpr char kCopy[] = "copy f32[1000] sum: 1x [1000] in runs of 1000 from processes";
@@ -132,7 +126,7 @@ TEST(KernelCostsTest, WhatVariesIsDrawnTheSameEveryTime) {
 }
 
 TEST(KernelCostsTest, AFileIsReadBackAndAWrongOneRefusedByItsPlace) {
-  TempDir dir;
+  TestDir dir;
   const std::string path = dir.File("kernels");
   const auto write = [&](const std::string& text) { std::ofstream(path, std::ios::binary) << text; };
   write(KernelCostsText(Measured()));

@@ -6,11 +6,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::ElementsAre;
 
 // Instructions on values of 100 elements in f32, each at a place of the workspace that has its name.
 class ActorKit {

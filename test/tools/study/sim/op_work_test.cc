@@ -2,12 +2,10 @@
 
 #include "gmock/gmock.h"
 #include "oneflow_core/ops/ops.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
-
-using ::testing::DoubleEq;
-using ::testing::SizeIs;
 
 pb::Operand Operand(std::vector<int64_t> dims) {
   pb::Operand operand;

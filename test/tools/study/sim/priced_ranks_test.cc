@@ -15,14 +15,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::MakeRandomJob;
-using ::oneflow::testing::Ops;
-using ::oneflow::testing::OptionsFor;
-using ::oneflow::testing::RandomJob;
-using ::oneflow::testing::StepShape;
-using ::oneflow::testing::TrainingStep;
-using ::testing::ElementsAre;
-
 // Two kinds of hosts, whose devices and cards differ.
 std::vector<HostGroup> UnevenHosts(int ranks, std::mt19937& random) {
   std::vector<HostGroup> hosts(2);

@@ -14,13 +14,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::Pair;
-
 // work@0 ──► copy@1 (on the communication queue) ──► work@1
 TestPlan Transfer(int slots) {
   TestPlan plan({0, 1});

@@ -10,16 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::Player;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TestPlan;
-using ::oneflow::testing::Timing;
-using ::testing::AllOf;
-using ::testing::DoubleNear;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::UnorderedElementsAre;
-
 // Acts of so many microseconds, by actor.
 Timing Lasting(std::vector<int64_t> us, int64_t message_us = 0) {
   return {.act_ns = [us = std::move(us)](int actor, int64_t) { return 1000 * us[actor]; },

@@ -12,13 +12,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::DrawModel;
-using ::oneflow::testing::DrawnModel;
-using ::oneflow::testing::kTableHead;
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 Mapping MappingOf(const std::string& rules) {
   absl::StatusOr<Mapping> mapping = ParseMapping(absl::StrCat(kTableHead, rules), "m");
   EXPECT_OK(mapping);

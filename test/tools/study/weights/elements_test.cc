@@ -10,10 +10,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 // Every number of 16 bits but NaNs, which need not keep which NaN they are.
 TEST(ElementsTest, NarrowNumbersComeBackToTheBit) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {

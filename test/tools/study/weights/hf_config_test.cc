@@ -6,14 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
 // A table with these fields.
@@ -183,7 +180,7 @@ TEST(HfConfigTest, NoChangeOfAConfigIsMoreThanAnError) {
   ASSERT_OK_AND_ASSIGN(const std::vector<Mapping> mappings, BuiltInMappings());
   const std::string other[] = {"null", "-1",   "1e999", "[]", "{}", "\"\"", "18446744073709551615",
                                "0.5",  "true", "[[1]]"};
-  const testing::TempDir dir;
+  const TestDir dir;
   int read = 0;
   for (int round = 0; round < 400; ++round) {
     Json config = Json::parse(kQwen3);

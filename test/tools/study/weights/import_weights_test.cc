@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
 #include "test/tools/study/weights/drawn_model.h"
 #include "tools/study/checkpoint/checkpoint_tools.h"
@@ -26,13 +26,6 @@ namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
-using ::oneflow::testing::ReadWeightFile;
-using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::WeightFile;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 using Tensors = std::map<std::string, Shape>;
 
@@ -137,7 +130,7 @@ class ImportWeightsTest : public ::testing::Test {
     return bytes.str();
   }
 
-  const testing::TempDir dir_;
+  const TestDir dir_;
   const uint32_t seed_;
   const ::testing::ScopedTrace trace_;
 };

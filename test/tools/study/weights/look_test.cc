@@ -7,15 +7,11 @@
 #include "actor/checkpoint/safetensors.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include "test/support/test_dir.h"
 #include "tools/study/checkpoint/checkpoint_tools.h"
 
 namespace oneflow {
 namespace {
-
-using ::oneflow::testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // A file with that JSON header and these bytes.
 std::string StoredFile(const std::string& json, const std::string& bytes) {
@@ -41,7 +37,7 @@ class LookTest : public ::testing::Test {
     return absl::StrSplit(*text, '\n', absl::SkipEmpty());
   }
 
-  testing::TempDir dir_;
+  TestDir dir_;
 };
 
 TEST_F(LookTest, TheListHasEveryTensorAndTheTotals) {

@@ -6,10 +6,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 // A table with a line more.
 std::string TableWith(const std::string& line) {
   return "model: \"gpt\" families { model_type: \"t\" }\nrules { ours: \"h{i}/a\" theirs: \"a.{i}\" }\n" + line;

@@ -6,9 +6,6 @@
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::StatusIs;
-using ::testing::HasSubstr;
-
 NamePattern Parsed(const std::string& text) {
   absl::StatusOr<NamePattern> pattern = NamePattern::Parse(text);
   EXPECT_OK(pattern);

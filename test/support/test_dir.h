@@ -10,19 +10,19 @@
 
 namespace oneflow::testing {
 
-class TempDir {
+class TestDir {
  public:
-  explicit TempDir(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+  explicit TestDir(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
     std::string name = (parent / "oneflow-test-XXXXXX").string();
     CHECK(mkdtemp(name.data()) != nullptr) << name;
     path_ = name;
   }
-  ~TempDir() {
+  ~TestDir() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
+  TestDir(const TestDir&) = delete;
+  TestDir& operator=(const TestDir&) = delete;
 
   std::string File(const std::string& name) const { return (path_ / name).string(); }
   // Writes `contents` and returns the file's path.

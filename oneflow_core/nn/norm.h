@@ -1,0 +1,19 @@
+// Normalisations over the last dimension, with learned parameters.
+#pragma once
+
+#include <source_location>
+
+#include "oneflow_core/builder.h"
+
+namespace oneflow::nn {
+
+// Layer normalisation. Variables "name/weight" (starts as ones) and "name/bias" (zeros). The builder fails with
+// InvalidArgument if x is a scalar.
+Tensor LayerNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
+                 std::source_location loc = std::source_location::current());
+
+// Root-mean-square normalisation. Variable "name/weight", which starts as ones. Errors as of LayerNorm.
+Tensor RmsNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
+               std::source_location loc = std::source_location::current());
+
+}  // namespace oneflow::nn

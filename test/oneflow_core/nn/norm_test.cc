@@ -1,0 +1,34 @@
+#include "oneflow_core/nn/norm.h"
+
+#include "test/oneflow_core/nn/module_test.h"
+#include "test/support/names.h"
+
+namespace oneflow::nn {
+namespace {
+
+using NormTest = testing::ModuleTest;
+
+TEST_F(NormTest, StartsAsAPlainNormalisationOfTheLastDimension) {
+  const Tensor x = Input({DType::kFloat32, {2, 5, 4}});
+  for (const Tensor& y : {LayerNorm(x, "layer", 1e-6), RmsNorm(x, "rms", 1e-6)}) EXPECT_EQ(y.shape(), x.shape());
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  EXPECT_THAT(testing::Parameters(graph),
+              ElementsAre(Pair("layer/bias", "f32[4] zeros"), Pair("layer/weight", "f32[4] ones"),
+                          Pair("rms/weight", "f32[4] ones")));
+  for (const char* node : {"layer/layer_norm", "rms/rms_norm"}) {
+    EXPECT_EQ(graph.node(graph.FindNode(node)).attrs.Double("epsilon"), 1e-6) << node;
+  }
+}
+
+TEST_F(NormTest, ALayerNormRefusesAScalar) {
+  EXPECT_FALSE(LayerNorm(Input({DType::kFloat32, {}}), "ln").valid());
+  EXPECT_THAT(builder_.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layer norm 'ln': f32[]")));
+}
+
+TEST_F(NormTest, AnRmsNormRefusesAScalar) {
+  EXPECT_FALSE(RmsNorm(Input({DType::kFloat32, {}}), "norm").valid());
+  EXPECT_THAT(builder_.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rms norm 'norm': f32[]")));
+}
+
+}  // namespace
+}  // namespace oneflow::nn
