@@ -74,9 +74,15 @@ struct PrecisionOptions {
   bool tf32 = false;  // products of f32 on cuda devices may round their operands to TF32
 };
 
+// A library that defines ops of the job: its absolute path, and the SHA-256 of its bytes in hex digits.
+struct PluginOfJob {
+  std::string path, sha256;
+};
+
 struct CompileOptions {
   std::string job;
-  Mesh mesh;  // of every plan without its own; it lies on ranks 0 .. size-1
+  std::vector<PluginOfJob> plugins;  // the plan names them for those who run it
+  Mesh mesh;                         // of every plan without its own; it lies on ranks 0 .. size-1
   // Meshes of plans that have their own, by the name of the graph. The first graph to use a variable decides its home;
   // plans on other meshes read it from there by boxing.
   std::map<std::string, PlanMesh> meshes;

@@ -3,7 +3,7 @@
 
 namespace oneflow {
 
-KernelTable CudaKernels() { return KernelTable({}); }
+KernelTable CudaKernels() { return KernelTable(AddedCudaKernels()); }
 
 namespace {
 constexpr const char* kWhy = "this build has no CUDA: the toolkit was not found when it was configured";

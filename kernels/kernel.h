@@ -119,9 +119,16 @@ class KernelTable {
   std::vector<Kernel> kernels_;
 };
 
-// kernels/cpu/dispatch.cc
+// kernels/cpu/dispatch.cc. Those that were added come last.
 KernelTable CpuKernels();
-// kernels/cuda/register.cc, or kernels/cuda_absent.cc where the toolkit was not found (an empty table).
+// kernels/cuda/register.cc, or kernels/cuda_absent.cc where the toolkit was not found (those that were added).
 KernelTable CudaKernels();
+
+// Kernels from outside this room (kernels/added.cc), for tables that are made from now on. REQUIRES: there is none for
+// that op and dtype. `op` stays valid. Not while another thread makes a table.
+void AddCpuKernel(Kernel kernel);
+void AddCudaKernel(Kernel kernel);
+const std::vector<Kernel>& AddedCpuKernels();
+const std::vector<Kernel>& AddedCudaKernels();
 
 }  // namespace oneflow

@@ -4,6 +4,10 @@
 
 namespace oneflow {
 
+bool RunsOnOneRank(const OpDef& op) {
+  return op.kind == OpKind::kFetch || (op.kind == OpKind::kCall && op.rule.empty() && op.rule_for == nullptr);
+}
+
 void OpRegistry::Add(OpDef def) {
   CHECK(Find(def.name) == nullptr) << "op '" << def.name << "' is defined twice";
   CHECK(def.infer != nullptr) << "op '" << def.name << "' has no type inference";

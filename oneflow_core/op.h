@@ -52,7 +52,12 @@ enum class OpKind : uint8_t {
   kAccumulate,  // the sum over the micro-batches of a step
   kFetch,       // hands a value to the host
   kCast,        // the same numbers in another element type
+  kCall,        // a function of the host (actor/host_function.h)
 };
+
+struct OpDef;
+// Whether an act of the op takes whole tensors on one rank: it hands them to the host, or is a call without a rule.
+bool RunsOnOneRank(const OpDef& op);
 
 // Pure functions of the position in the data: whoever needs one may make a copy of it.
 inline bool IsSource(OpKind kind) { return kind == OpKind::kData || kind == OpKind::kConstant; }

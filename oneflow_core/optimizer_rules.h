@@ -11,6 +11,7 @@
 // optimizers.h and optimizer_rules.cc, its message, and its formula in test/laws/optimizers_test.cc.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,8 +54,11 @@ struct OptimizerRule {
 // "<weight>/average": the moving average of a weight.
 inline constexpr char kAverageSuffix[] = "average";
 
-// In the order in which errors list them; the first is a job's that names none.
-const std::vector<OptimizerRule>& OptimizerRules();
+// In the order in which errors list them; the first is a job's that names none, the last are those that were added.
+// Rows stay where they are.
+const std::deque<OptimizerRule>& OptimizerRules();
+// For the rest of the process. REQUIRES: there is no rule of that name, and no other thread looks at the table.
+void AddOptimizerRule(OptimizerRule rule);
 // Null if there is none of that name.
 const OptimizerRule* FindOptimizerRule(absl::string_view name);
 

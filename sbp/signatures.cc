@@ -80,6 +80,7 @@ absl::StatusOr<std::vector<Signature>> Offered(const OpDef& op, const RuleContex
   }
   if (const RuleFn rule = FindRule(op.name); rule != nullptr) return rule(context);
   if (op.forms != nullptr) return FromParts(*op.forms, context);
+  if (RunsOnOneRank(op)) return std::vector<Signature>{};
   OF_ASSIGN_OR_RETURN(const std::optional<FactorRule> rule,
                       FactorRuleOf(op, context.inputs, context.outputs, context.attrs));
   if (!rule.has_value()) return absl::InvalidArgumentError("it has neither a rule text nor a rule in sbp/rules/");

@@ -6,12 +6,26 @@ namespace oneflow {
 
 std::vector<std::vector<SourceKind>> ListedSources();  // made by the build, of the files of this folder
 
+namespace {
+
+std::vector<SourceKind>& Table() {
+  static auto* const sources = [] {
+    auto* const all = new std::vector<SourceKind>();
+    for (const std::vector<SourceKind>& of_file : ListedSources())
+      all->insert(all->end(), of_file.begin(), of_file.end());
+    return all;
+  }();
+  return *sources;
+}
+
+}  // namespace
+
+void AddSource(SourceKind source) { Table().push_back(source); }
+
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(const AttrMap& attributes) {
   const std::string dataset = attributes.String("dataset");
-  for (const std::vector<SourceKind>& of_file : ListedSources()) {
-    for (const SourceKind& kind : of_file) {
-      if (dataset == kind.name) return kind.open(attributes);
-    }
+  for (const SourceKind& kind : Table()) {
+    if (dataset == kind.name) return kind.open(attributes);
   }
   OF_RETURN_IF_ERROR(FindDataKind(dataset).status());
   return absl::UnimplementedError(absl::StrCat("no source reads data of kind '", dataset, "'"));

@@ -33,6 +33,9 @@ struct SourceKind {
   absl::StatusOr<std::unique_ptr<Source>> (*open)(const AttrMap& attributes);
 };
 
+// For the rest of the process. REQUIRES: no source of that kind is known. Not while another thread opens one.
+void AddSource(SourceKind source);
+
 // Opens the source that the attributes of a read_data node describe: its kind is `dataset`; which others a kind takes,
 // the file of its source says. InvalidArgument naming file, place and both values if a file is malformed, or all kinds
 // if there is no such; NotFound if a file is missing.

@@ -9,6 +9,7 @@ constexpr InstructionKind kKinds[] = {
     {.kind = pb::Instruction::COLLECTIVE, .check = CheckCollective, .bind = BindCollective},
     {.kind = pb::Instruction::READ, .check = CheckRead, .bind = BindRead},
     {.kind = pb::Instruction::FETCH, .check = CheckFetch, .bind = BindFetch},
+    {.kind = pb::Instruction::CALL, .check = CheckHostCall, .bind = BindHostCall},
 };
 
 }  // namespace

@@ -50,11 +50,13 @@ absl::Status CheckCopy(const Unchecked& unchecked);
 absl::Status CheckCollective(const Unchecked& unchecked);
 absl::Status CheckRead(const Unchecked& unchecked);
 absl::Status CheckFetch(const Unchecked& unchecked);
+absl::Status CheckHostCall(const Unchecked& unchecked);
 BoundOrError BindCompute(Unbound unbound);
 BoundOrError BindCopy(Unbound unbound);
 BoundOrError BindCollective(Unbound unbound);
 BoundOrError BindRead(Unbound unbound);
 BoundOrError BindFetch(Unbound unbound);
+BoundOrError BindHostCall(Unbound unbound);
 
 // Errors of kernels, devices and collectives: null, or which call failed.
 inline absl::Status Checked(const char* error) {

@@ -56,6 +56,11 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   set.set_job(options.job);
   set.set_seed(options.seed);
   set.set_tf32(options.precision.tf32);
+  for (const PluginOfJob& plugin : options.plugins) {
+    pb::PluginFile& file = *set.add_plugins();
+    file.set_path(plugin.path);
+    file.set_sha256(plugin.sha256);
+  }
   PlanTables tables(set);
   std::vector<PhysicalPlan> plans;
   for (const BoxedGraph& boxed : program) {
@@ -131,9 +136,11 @@ absl::StatusOr<std::string> SerializePlan(const pb::PlanSet& plan) {
   return bytes;
 }
 
-std::string PlanHash(const std::string& serialized) {
+std::string PlanHash(const std::string& serialized) { return Sha256(serialized); }
+
+std::string Sha256(absl::string_view bytes) {
   unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(serialized.data()), serialized.size(), digest);
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
 }
 

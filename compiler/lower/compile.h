@@ -29,4 +29,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
 absl::StatusOr<std::string> SerializePlan(const pb::PlanSet& plan);
 std::string PlanHash(const std::string& serialized);
 
+// The SHA-256 of bytes, in hex digits.
+std::string Sha256(absl::string_view bytes);
+
 }  // namespace oneflow

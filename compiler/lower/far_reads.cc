@@ -58,7 +58,7 @@ absl::StatusOr<const FarReads::Payload*> FarReads::PayloadOf(const Instance& rea
   if (payload != nullptr) return payload.get();
   auto made = std::make_unique<Payload>();
   for (int i = 0; i < plan_.actors(reader.actor).instructions_size(); ++i) {
-    if (plan_.actors(reader.actor).instructions(i).op() != "boxing") continue;
+    if (plan_.actors(reader.actor).instructions(i).kind() != pb::Instruction::COPY) continue;
     OF_RETURN_IF_ERROR(AddParcels(reader, i, reg, source, *made));
   }
   payload = std::move(made);

@@ -182,9 +182,25 @@ class Lowering {
     out.set_others_only(reg.others_only);
   }
 
+  static pb::Instruction::Kind KindOf(OpKind kind) {
+    switch (kind) {
+      case OpKind::kBoxing:
+        return pb::Instruction::COPY;
+      case OpKind::kData:
+        return pb::Instruction::READ;
+      case OpKind::kFetch:
+        return pb::Instruction::FETCH;
+      case OpKind::kCall:
+        return pb::Instruction::CALL;
+      default:
+        return pb::Instruction::COMPUTE;
+    }
+  }
+
   void LowerInstruction(const PhysicalInstruction& instruction, pb::ClassInstruction& out) {
     const Node& node = in_.graph.node(instruction.node);
     out.set_op(node.op);
+    out.set_kind(KindOf(in_.ops.KindOf(node.op)));
     out.set_node(node.name);
     out.set_source(node.source);
     for (const PhysicalOperand& x : instruction.inputs) LowerOperand(x, *out.add_inputs());

@@ -45,7 +45,7 @@ const std::vector<const pb::ClassInstruction*>& PlanBoxings::ThatRead(int actor,
   ByRegister& readers = of_actor->second;
   for (int i = 0; is_new && i < plan_.actors(actor).instructions_size(); ++i) {
     const pb::ClassInstruction& instruction = plan_.actors(actor).instructions(i);
-    if (instruction.op() != "boxing") continue;
+    if (instruction.kind() != pb::Instruction::COPY) continue;
     for (const pb::ClassOperand& input : instruction.inputs()) {  // counts are read from the ranks of the rows
       if (input.place() == pb::ClassOperand::REGISTER) readers[input.index()].push_back(&instruction);
     }

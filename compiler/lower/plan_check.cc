@@ -157,7 +157,8 @@ class PlanChecker {
     std::set<std::pair<int, int>> seen;
     for (const pb::ClassActor& actor : plan_.actors()) {
       for (const pb::ClassInstruction& of : actor.instructions()) {
-        if (of.op() != "boxing" || !seen.emplace(of.inputs(0).tensor(), of.outputs(0).tensor()).second) continue;
+        if (of.kind() != pb::Instruction::COPY || !seen.emplace(of.inputs(0).tensor(), of.outputs(0).tensor()).second)
+          continue;
         const PlanReader::Tensor& from = reader_.tensor(of.inputs(0).tensor());
         const PlanReader::Tensor& to = reader_.tensor(of.outputs(0).tensor());
         const std::string where = absl::StrCat("actor '", actor.name(), "': boxing '", of.node(), "'");
@@ -172,7 +173,7 @@ class PlanChecker {
   absl::Status CheckLayouts() const {
     for (const pb::ClassActor& actor : plan_.actors()) {
       for (const pb::ClassInstruction& of : actor.instructions()) {
-        if (of.op() != "boxing" && of.op() != "fetch" && of.op() != "read_data") continue;
+        if (of.kind() == pb::Instruction::COMPUTE) continue;
         const auto check = [&](const pb::ClassOperand& x) {
           const PlanReader::Tensor& tensor = reader_.tensor(x.tensor());
           if (tensor.layout == MemoryLayout::kRowMajor) return absl::OkStatus();

@@ -141,7 +141,7 @@ class Side {
     Facts facts;
     for (const pb::ClassActor& actor : plan.actors()) {
       for (const pb::ClassInstruction& of : actor.instructions()) {
-        if (of.op() == "boxing") continue;
+        if (of.kind() == pb::Instruction::COPY) continue;
         for (int o = 0; o < of.outputs_size(); ++o) {
           facts[o == 0 ? of.node() : absl::StrCat(of.node(), ":", o)] = Layout(of.outputs(o).tensor());
         }

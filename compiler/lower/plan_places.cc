@@ -172,7 +172,8 @@ class Places {
       const std::string where = absl::StrCat("'", of.node(), "'");
       const auto check = [&](const pb::ClassOperand& x) -> absl::Status {
         const auto size = static_cast<int64_t>(SizeOf(static_cast<DType>(set_.tensors(x.tensor()).dtype())));
-        OF_RETURN_IF_ERROR_AT(CheckAligned("operand", x.offset(), of.op() == "boxing" ? size : kAlignment), where);
+        OF_RETURN_IF_ERROR_AT(
+            CheckAligned("operand", x.offset(), of.kind() == pb::Instruction::COPY ? size : kAlignment), where);
         return Annotate(CheckOperand(plan, actor, ports, x), where);
       };
       for (const pb::ClassOperand& x : of.inputs()) OF_RETURN_IF_ERROR(check(x));

@@ -92,8 +92,8 @@ class Checker {
     for (const pb::ClassOperand& x : instruction.inputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
     for (const pb::ClassOperand& x : instruction.outputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
     if (instruction.op().empty()) return Bad("it names no op");
-    if (instruction.op() == "read_data" && instruction.outputs().empty()) return Bad("it has no outputs");
-    const bool boxing = instruction.op() == "boxing";
+    if (instruction.kind() == pb::Instruction::READ && instruction.outputs().empty()) return Bad("it has no outputs");
+    const bool boxing = instruction.kind() == pb::Instruction::COPY;
     if (boxing) OF_RETURN_IF_ERROR(CheckBoxingOperands(actor, instruction));
     if (!boxing && actor.senders() >= 0)
       return Bad("its actor sends, which only boxings do, not '", instruction.op(), "'");

@@ -12,7 +12,7 @@
 namespace oneflow {
 
 // Version of the plan format; a reader refuses any other.
-inline constexpr uint32_t kPlanVersion = 9;
+inline constexpr uint32_t kPlanVersion = 10;
 
 class PlanReader {
  public:

@@ -33,6 +33,9 @@ class Writer {
   absl::StatusOr<std::string> Write() {
     absl::StrAppend(&out_, "job '", set_.job(), "' version ", set_.version(), ", ", set_.hosts().num_ranks(),
                     " ranks in ", set_.classes_size(), " classes, seed ", set_.seed(), "\n");
+    for (const pb::PluginFile& plugin : set_.plugins()) {
+      absl::StrAppend(&out_, "plugin '", plugin.path(), "' ", plugin.sha256(), "\n");
+    }
     for (int c = 0; c < set_.classes_size(); ++c) ShowClass(c);
     for (const pb::ClassVariable& variable : set_.variables()) ShowVariable(variable);
     for (const pb::ClassPlan& plan : set_.plans()) OF_RETURN_IF_ERROR(ShowPlan(plan));
@@ -147,7 +150,7 @@ absl::StatusOr<std::vector<PlannedBoxing>> PlannedBoxings(const pb::PlanSet& set
   std::vector<PlannedBoxing> boxings;
   for (const pb::ClassActor& actor : plan.actors()) {
     for (const pb::ClassInstruction& instruction : actor.instructions()) {
-      if (instruction.op() != "boxing") continue;
+      if (instruction.kind() != pb::Instruction::COPY) continue;
       const int from = instruction.inputs(0).tensor(), to = instruction.outputs(0).tensor();
       const auto [it, inserted] = known.try_emplace({from, to}, 0);
       if (inserted) {

@@ -234,6 +234,7 @@ class ProgramSpeller {
     program_.set_job(set_.job());
     program_.set_seed(set_.seed());
     program_.set_tf32(set_.tf32());
+    *program_.mutable_plugins() = set_.plugins();
     program_.set_plan_hash(hash);
     for (const pb::ClassVariable& variable : set_.variables()) SpellVariable(variable);
     return SpellPlans();

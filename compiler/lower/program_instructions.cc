@@ -112,7 +112,7 @@ absl::Status InstructionSpeller::SpellAll(int actor, int rank, const RegisterInd
     while (group[0]->group() > 0 && i < instructions.size() && instructions[i].group() == group[0]->group()) {
       group.push_back(&instructions[i++]);
     }
-    if (boxings_.Sends(actor) && group[0]->op() == "boxing") {
+    if (boxings_.Sends(actor) && group[0]->kind() == pb::Instruction::COPY) {
       OF_RETURN_IF_ERROR(SpellGroup(actor, rank, group, register_index, out));
       continue;
     }
@@ -129,7 +129,7 @@ absl::Status InstructionSpeller::SpellGroup(int actor, int rank, absl::Span<cons
   std::vector<Share> shares;
   for (const pb::ClassInstruction* const instruction : group) {
     const std::string where = absl::StrCat("node '", instruction->node(), "'");
-    if (instruction->op() != "boxing") {
+    if (instruction->kind() != pb::Instruction::COPY) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": is in a group of boxings, but is '", instruction->op(), "'"));
     }
@@ -151,13 +151,12 @@ absl::Status InstructionSpeller::SpellGroup(int actor, int rank, absl::Span<cons
 
 absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
   const auto& [actor, rank, number, instruction, register_index] = here;
-  if (instruction.op() == "boxing") return SpellCopy(here, out);
+  if (instruction.kind() == pb::Instruction::COPY) return SpellCopy(here, out);
   const int index = reader_.grid(plan_.actors(actor).grid()).IndexOf(rank);
-  if (instruction.op() == "fetch" && index != 0) return absl::OkStatus();  // one rank is enough to tell the host
+  if (instruction.kind() == pb::Instruction::FETCH && index != 0)
+    return absl::OkStatus();  // one rank is enough to tell the host
   pb::Instruction& to = here.Begin(out);
-  to.set_kind(instruction.op() == "read_data" ? pb::Instruction::READ
-              : instruction.op() == "fetch"   ? pb::Instruction::FETCH
-                                              : pb::Instruction::COMPUTE);
+  to.set_kind(instruction.kind());
   *to.mutable_attributes() = instruction.attributes();
   for (const pb::ClassOperand& x : instruction.inputs())
     OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_inputs()));

@@ -216,10 +216,11 @@ class PlanOutline::Outliner {
     Words words = {it.actor, reader_.class_of_rank(rank), Way(rank, rank)};
     const int index = reader_.grid(actor(it.actor).grid()).IndexOf(rank);
     for (const pb::ClassInstruction& instruction : actor(it.actor).instructions()) {
-      if (instruction.op() == "boxing") {
+      if (instruction.kind() == pb::Instruction::COPY) {
         OF_ASSIGN_OR_RETURN(words.emplace_back(), KindOfBoxing(it.actor, rank, instruction));
       } else {
-        if (instruction.op() == "fetch") words.push_back(index == 0);  // one rank is enough to tell the host
+        if (instruction.kind() == pb::Instruction::FETCH)
+          words.push_back(index == 0);  // one rank is enough to tell the host
         AppendUneven(instruction.inputs(), index, words);
         AppendUneven(instruction.outputs(), index, words);
       }

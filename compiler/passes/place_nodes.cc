@@ -22,13 +22,25 @@
 namespace oneflow {
 namespace {
 
+// By node: whether it lies on one rank. So do variables that such a node overwrites.
+std::vector<bool> OnOneRank(const Places& places) {
+  const Graph& graph = places.graph();
+  std::vector<bool> alone(graph.num_nodes(), false);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (!RunsOnOneRank(places.op(id))) continue;
+    alone[id] = true;
+    for (const int input : places.op(id).mutates) alone[places.Producer(graph.node(id).inputs[input])] = true;
+  }
+  return alone;
+}
+
 void Write(const Places& places) {
   Graph& graph = places.graph();
+  const std::vector<bool> alone = OnOneRank(places);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Location& location = *places.at(id);
     graph.node(id).chunk = location.stage;
-    graph.node(id).placement =
-        places.Is(id, OpKind::kFetch) ? Placement({}, {location.placement.ranks()[0]}) : location.placement;
+    graph.node(id).placement = alone[id] ? Placement({}, {location.placement.ranks()[0]}) : location.placement;
   }
   graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
 }

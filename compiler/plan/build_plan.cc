@@ -364,16 +364,13 @@ absl::Status PlanBuilder::AddSendBuffers(const Node& node, PhysicalInstruction& 
   return absl::OkStatus();
 }
 
-// Transfer memory for values that are read or fetched.
+// Transfer memory for what goes to the host and comes from there.
 void PlanBuilder::AddTransfer(const Node& node, PhysicalInstruction& instruction) const {
-  const OpKind kind = in_.ops.KindOf(node.op);
-  if (kind == OpKind::kFetch) {
-    AddScratch(node.inputs[0], Part::kTransfer, Align(instruction.inputs[0].num_bytes), instruction);
-  } else if (kind == OpKind::kData) {
-    int64_t num_bytes = 0;
-    for (const PhysicalOperand& output : instruction.outputs) num_bytes += Align(output.num_bytes);
-    AddScratch(node.outputs[0], Part::kTransfer, num_bytes, instruction);
-  }
+  if (QueueOf(in_.ops.KindOf(node.op)) != kHostQueue || (node.inputs.empty() && node.outputs.empty())) return;
+  int64_t num_bytes = 0;
+  for (const PhysicalOperand& x : instruction.inputs) num_bytes += Align(x.num_bytes);
+  for (const PhysicalOperand& x : instruction.outputs) num_bytes += Align(x.num_bytes);
+  AddScratch(node.outputs.empty() ? node.inputs[0] : node.outputs[0], Part::kTransfer, num_bytes, instruction);
 }
 
 void PlanBuilder::AddScratch(ValueId value, Part part, int64_t num_bytes, PhysicalInstruction& instruction) {

@@ -240,17 +240,14 @@ class Assignment {
                                                    value < 0 ? "a variable" : Where(Producer(value))));
   }
 
-  // Every instruction that reads or fetches has slots of its own on the host.
+  // Every instruction of the host has slots of its own there.
   void CountHostMemory() {
     for (const PhysicalActor& actor : plan_.actors) {
       int64_t num_bytes = 0;
       for (const PhysicalInstruction& instruction : actor.instructions) {
-        const OpKind kind = input_.ops.KindOf(input_.graph.node(instruction.node).op);
-        if (kind == OpKind::kData) {
-          for (const PhysicalOperand& x : instruction.outputs) num_bytes += x.num_bytes;
-        } else if (kind == OpKind::kFetch) {
-          num_bytes += instruction.inputs[0].num_bytes;
-        }
+        if (QueueOf(input_.ops.KindOf(input_.graph.node(instruction.node).op)) != kHostQueue) continue;
+        for (const PhysicalOperand& x : instruction.inputs) num_bytes += x.num_bytes;
+        for (const PhysicalOperand& x : instruction.outputs) num_bytes += x.num_bytes;
       }
       if (num_bytes == 0) continue;
       for (const int c : ClassesOf(input_.classes, actor)) plan_.classes[c].host_bytes += kTransferSlots * num_bytes;

@@ -7,12 +7,14 @@
 #include "compiler/boxed_graph.h"
 
 namespace oneflow {
-namespace {
 
 Queue QueueOf(OpKind kind) {
   if (kind == OpKind::kBoxing) return kCommunicationQueue;
-  return kind == OpKind::kData || kind == OpKind::kFetch ? kHostQueue : kComputeQueue;
+  const bool of_host = kind == OpKind::kData || kind == OpKind::kFetch || kind == OpKind::kCall;
+  return of_host ? kHostQueue : kComputeQueue;
 }
+
+namespace {
 
 // Edges of data and of order; behind all readers of a variable its mutations, one after the other.
 void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result) {

@@ -11,6 +11,9 @@
 
 namespace oneflow {
 
+// Where nodes of that kind act.
+Queue QueueOf(OpKind kind);
+
 // Reasons of order between nodes: data, what a node says that it comes after, and "mutate after all reads".
 struct Precedence {
   std::vector<std::vector<NodeId>> before;  // of each node

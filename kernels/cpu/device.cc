@@ -56,7 +56,7 @@ class CpuDevice final : public DeviceContext {
 
 std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores) { return MakeCpuDevice(num_cores, TheCpuVariant()); }
 std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores, const CpuVariant& variant) {
-  return std::make_unique<CpuDevice>(num_cores, KernelTable(variant.kernels()));
+  return std::make_unique<CpuDevice>(num_cores, CpuKernels(variant));
 }
 
 }  // namespace oneflow

@@ -135,7 +135,13 @@ const CpuVariant& TheCpuVariant() {
   return kChosen;
 }
 
-KernelTable CpuKernels() { return KernelTable(TheCpuVariant().kernels()); }
+KernelTable CpuKernels() { return CpuKernels(TheCpuVariant()); }
+
+KernelTable CpuKernels(const CpuVariant& variant) {
+  std::vector<Kernel> kernels = variant.kernels();
+  kernels.insert(kernels.end(), AddedCpuKernels().begin(), AddedCpuKernels().end());
+  return KernelTable(std::move(kernels));
+}
 
 const char* CopyRegion(const CopyRegionArgs& args) { return TheCpuVariant().copy_region(args); }
 void FillZero(void* target, size_t num_bytes) { TheCpuVariant().fill_zero(target, num_bytes); }

@@ -72,6 +72,8 @@ absl::StatusOr<const CpuVariant*> FindCpuVariant(absl::string_view name);
 // The variant of this process: the one that the environment variable ONEFLOW_CPU names, otherwise the best. If
 // FindCpuVariant() refuses the name, the process ends with its error; no work has begun by then.
 const CpuVariant& TheCpuVariant();
+// Its kernels, and those that were added (kernels/kernel.h).
+KernelTable CpuKernels(const CpuVariant& variant);
 // A CPU device that uses this variant, whatever the process uses.
 std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores, const CpuVariant& variant);
 

@@ -9,6 +9,7 @@ KernelTable CudaKernels() {
 #define ONEFLOW_ADD_KERNELS(Family) add(cuda::Family##Kernels());
   ONEFLOW_KERNEL_FAMILIES(ONEFLOW_ADD_KERNELS)
 #undef ONEFLOW_ADD_KERNELS
+  add(AddedCudaKernels());
   return KernelTable(std::move(kernels));
 }
 

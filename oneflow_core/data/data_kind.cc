@@ -1,5 +1,7 @@
 #include "oneflow_core/data/data_kind.h"
 
+#include <utility>
+
 namespace oneflow {
 namespace {
 
@@ -17,10 +19,21 @@ std::string AllNames() {
 
 std::vector<DataKind> ListedDataKinds();  // made by the build, of the files of this folder
 
-const std::vector<DataKind>& DataKinds() {
-  static const auto* const kinds = new std::vector<DataKind>(ListedDataKinds());
+namespace {
+
+std::deque<DataKind>& Table() {
+  static auto* const kinds = [] {
+    const std::vector<DataKind> listed = ListedDataKinds();
+    return new std::deque<DataKind>(listed.begin(), listed.end());
+  }();
   return *kinds;
 }
+
+}  // namespace
+
+const std::deque<DataKind>& DataKinds() { return Table(); }
+
+void AddDataKind(DataKind kind) { Table().push_back(std::move(kind)); }
 
 absl::StatusOr<DataKind> FindDataKind(absl::string_view name) {
   for (const DataKind& kind : DataKinds()) {

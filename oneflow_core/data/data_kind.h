@@ -7,6 +7,7 @@
 // A file NAME.cc of this folder defines `DataKind NameKind()` and is listed by the build.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,13 +29,16 @@ struct DataKind {
   // What is wrong among the fields, beyond their own ranges. Null: nothing can be.
   std::optional<FieldComplaint> (*check)(const AttrMap& fields, bool evaluates) = nullptr;
   std::vector<std::string> paths = {};  // the attributes that name files: the only ones that its source opens
-  int labels = -1;               // which output has classes, of which the model says how many there are; -1: none
-  std::string unit = "samples";  // what progress is counted in
-  bool counts_elements = false;  // every element of the first output is one of these, else every sample
+  int labels = -1;                    // which output has classes, of which the model says how many there are; -1: none
+  std::string unit = "samples";       // what progress is counted in
+  bool counts_elements = false;       // every element of the first output is one of these, else every sample
+  std::vector<FieldDef> fields = {};  // of a kind that was added; others have theirs in proto/job.proto
 };
 
-// All of them, by name.
-const std::vector<DataKind>& DataKinds();
+// All of them: those of this folder by name, then those that were added. Rows stay where they are.
+const std::deque<DataKind>& DataKinds();
+// For the rest of the process. REQUIRES: there is no kind of that name, and no other thread looks at the table.
+void AddDataKind(DataKind kind);
 // InvalidArgument naming all kinds.
 absl::StatusOr<DataKind> FindDataKind(absl::string_view name);
 

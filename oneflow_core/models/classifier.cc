@@ -46,7 +46,7 @@ Classifier OnImages(ImageModel model, ImageData data) {
 }
 
 Classifier OnSamples(ImageModel model, const ModelRequest& request) {
-  const auto read = FindDataKind(request.reads)->read;
+  const auto read = request.reads.read;
   return [model = std::move(model), read, fields = request.data](GraphBuilder& b, DataSplit split, int64_t batch) {
     const Batch samples = read(b, fields, split, batch);
     return Classified{model(samples.inputs, /*training=*/split == DataSplit::kTrain), samples.labels};

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
+#include "oneflow_core/attr.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
@@ -18,6 +20,15 @@ struct BatchSizes {
 // Configs are held against the same limits before a model sees them.
 inline constexpr int64_t kMaxModelSize = int64_t{1} << 18;
 inline constexpr int64_t kMaxLayers = 10'000;
+
+// A field of a model or of a kind of data that a plug-in adds, as proto/job.proto describes those of others.
+struct FieldDef {
+  std::string name;
+  Attr value;  // where a job says none; its type is the field's
+  double least = -std::numeric_limits<double>::infinity(),
+         most = std::numeric_limits<double>::infinity();  // of numbers
+  std::string help;
+};
 
 // What is wrong with a field of a config, for "model.gpt.heads: width 16 is not a multiple of 3 heads".
 struct FieldComplaint {

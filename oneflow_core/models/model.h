@@ -5,6 +5,7 @@
 // A file NAME.cc of this folder defines `ModelDef NameModel()` and is listed by the build.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,9 +20,9 @@ namespace oneflow {
 
 // What a job asks a model for.
 struct ModelRequest {
-  AttrMap fields;     // of the model
-  std::string reads;  // the kind of its data
-  AttrMap data;       // the fields of these
+  AttrMap fields;  // of the model
+  DataKind reads;  // the kind of its data
+  AttrMap data;    // the fields of these
   BatchSizes batches;
   std::optional<Continuation> continuation;
 };
@@ -34,12 +35,15 @@ struct ModelDef {
   absl::StatusOr<std::vector<Graph>> (*build)(const ModelRequest& request, const OpRegistry& ops) = nullptr;
   // What is wrong among the fields, beyond their own ranges. Null: nothing can be.
   std::optional<FieldComplaint> (*check)(const AttrMap& fields) = nullptr;
-  bool generates = false;  // it continues text
-  std::string small;       // fields of a small one, as protobuf text, which tests train
+  bool generates = false;             // it continues text
+  std::string small;                  // fields of a small one, as protobuf text, which tests train
+  std::vector<FieldDef> fields = {};  // of a model that was added; others have theirs in proto/job.proto
 };
 
-// All of them, by name.
-const std::vector<ModelDef>& Models();
+// All of them: those of this folder by name, then those that were added. Rows stay where they are.
+const std::deque<ModelDef>& Models();
+// For the rest of the process. REQUIRES: there is no model of that name, and no other thread looks at the table.
+void AddModel(ModelDef model);
 // Null if there is none of that name.
 const ModelDef* FindModel(absl::string_view name);
 

@@ -47,8 +47,11 @@
 
 namespace oneflow {
 
-// Every op of the table. main() calls it once and passes the registry down.
+// Every op of the table, and those that were added. main() calls it once and passes the registry down.
 OpRegistry StandardOps();
+// For the rest of the process: registries that are made from now on have it. REQUIRES: there is no op of that name.
+// Not while another thread makes a registry.
+void AddStandardOp(OpDef op);
 
 namespace ops {
 

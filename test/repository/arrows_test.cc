@@ -53,6 +53,7 @@ const std::map<std::string, Rooms>& Arrows() {
         {"kernels", {"oneflow_core"}},
         {"actor", {"kernels", "oneflow_core", "proto"}},
         {"tools/job", kEngine},
+        {"tools/examples/plugin", {"actor", "kernels", "oneflow_core"}},  // of the installed package
         {"tools/control", And(kEngine, {"tools/job"})},
         {"tools/control/http", kControl},
         {"tools/control/metrics", And(kControl, {"tools/control/http"})},

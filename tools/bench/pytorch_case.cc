@@ -78,7 +78,7 @@ absl::Status CheckKnown(const pb::JobConfig& config) {
 
 nlohmann::json PyTorchTextModel(const pb::JobConfig& config) {
   const AttrMap model = AttributesOfKind(config.model());
-  nlohmann::json request = {{"model", KindOf(config.model())->name()}, {"batch", config.train().batch_size()}};
+  nlohmann::json request = {{"model", KindNameOf(config.model())}, {"batch", config.train().batch_size()}};
   for (const char* field : {"layers", "heads", "kv_heads", "context"}) {
     if (model.Has(field)) request[field] = model.Int(field);
   }

@@ -11,8 +11,10 @@
 #include "proto/job.pb.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/report.h"
+#include "tools/job/custom.h"
 #include "tools/job/field_help.h"
 #include "tools/job/job.h"
+#include "tools/job/plugins.h"
 #include "tools/study/planner/model_size.h"
 
 namespace oneflow {
@@ -26,12 +28,27 @@ absl::Status PrintFields(const std::string& prefix) {
 
 // "gpt  reads text", what it is, and its fields.
 std::string ModelText(const ModelDef& model) {
-  const google::protobuf::Descriptor& message = *pb::Model::descriptor()->FindFieldByName(model.name)->message_type();
-  return absl::StrCat(model.name, "  reads ", absl::StrJoin(model.reads, " or "), "\n", CommentOf(message), "\n\n",
+  const std::string head = absl::StrCat(model.name, "  reads ", absl::StrJoin(model.reads, " or "), "\n");
+  const google::protobuf::FieldDescriptor* const field = pb::Model::descriptor()->FindFieldByName(model.name);
+  if (field == nullptr) {
+    return absl::StrCat(head, "Of a plugin: model { custom { name: \"", model.name, "\" set: \"FIELD=VALUE\" } }\n\n",
+                        FieldsText(FieldsOf(model.fields)));
+  }
+  const google::protobuf::Descriptor& message = *field->message_type();
+  return absl::StrCat(head, CommentOf(message), "\n\n",
                       FieldsText(FieldsOf(message, absl::StrCat("model.", model.name, "."))));
 }
 
-absl::Status PrintModels(const std::string& name) {
+struct ModelsArguments {
+  std::string name;                  // empty: all
+  std::vector<std::string> plugins;  // whose models are listed too
+};
+
+absl::Status PrintModels(const ModelsArguments& arguments) {
+  SourcedConfig config;
+  for (const std::string& plugin : arguments.plugins) config.config.add_plugins(plugin);
+  OF_RETURN_IF_ERROR(LoadPlugins(config).status());
+  const std::string& name = arguments.name;
   std::vector<std::string> texts, names;
   for (const ModelDef& model : Models()) {
     names.push_back(model.name);
@@ -46,9 +63,11 @@ absl::Status PrintModels(const std::string& name) {
 }
 
 RunFunction DeclareModels(CLI::App& app, ParsedArguments& arguments) {
-  std::string& name = arguments.New<std::string>();
-  app.add_option("name", name, "only this one");
-  return [&name] { return Report(PrintModels(name)); };
+  ModelsArguments& models = arguments.New<ModelsArguments>();
+  app.add_option("name", models.name, "only this one");
+  app.add_option("--plugin", models.plugins, "library whose models are listed too; may be repeated")
+      ->allow_extra_args(false);
+  return [&models] { return Report(PrintModels(models)); };
 }
 
 struct ShowArguments {

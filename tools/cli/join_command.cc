@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "actor/checkpoint/manifest.h"
-#include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow_job.h"
 #include "tools/cli/report.h"
@@ -21,6 +20,7 @@
 #include "tools/control/launch/joined_job.h"
 #include "tools/control/launch/local_address.h"
 #include "tools/control/security/certificates.h"
+#include "tools/job/plugins.h"
 
 namespace oneflow {
 namespace {
@@ -44,6 +44,7 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 // What a task knows before it meets the others.
 struct Joining {
   Allocation allocation;
+  OpRegistry ops;
   CompiledJob compiled;  // only task 0 compiles it
   TlsIdentity identity;
   EmbeddedOptions cluster;
@@ -72,12 +73,13 @@ absl::Status Meet(const JoinArguments& arguments, Joining& joining) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Joining> Prepare(const JoinArguments& arguments, const OpRegistry& ops) {
+absl::StatusOr<Joining> Prepare(const JoinArguments& arguments) {
   Joining joining;
   OF_ASSIGN_OR_RETURN(joining.allocation, AllocationOf(arguments));
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   OF_RETURN_IF_ERROR(FitToAllocation(joining.allocation, config));
-  OF_ASSIGN_OR_RETURN(joining.compiled.job, MakeJob(std::move(config), JobKind::kTrain, ops));
+  OF_ASSIGN_OR_RETURN(joining.ops, OpsOf(config));
+  OF_ASSIGN_OR_RETURN(joining.compiled.job, MakeJob(std::move(config), JobKind::kTrain, joining.ops));
   const pb::JobSpec& spec = joining.compiled.job.spec;
   joining.cluster = ClusterOf(spec);
   joining.cluster.daemons = 1;
@@ -112,9 +114,9 @@ void AwaitOthersGone(const SchedulerAddress& scheduler, int tasks) {
   }
 }
 
-absl::Status Lead(const JoinArguments& arguments, Joining& joining, const OpRegistry& ops, Interrupt& interrupt) {
+absl::Status Lead(const JoinArguments& arguments, Joining& joining, Interrupt& interrupt) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster, EmbeddedCluster::Start(joining.cluster));
-  OF_ASSIGN_OR_RETURN(joining.compiled.plan, CompileJob(joining.compiled.job, ops));
+  OF_ASSIGN_OR_RETURN(joining.compiled.plan, CompileJob(joining.compiled.job, joining.ops));
   OF_RETURN_IF_ERROR(CheckWork(joining.compiled.job));
   OF_RETURN_IF_ERROR(ResumeIfRestarted(arguments, joining));
   PrintWarnings(joining.compiled.job);
@@ -164,15 +166,13 @@ class EndsWithJob {
 
 int LeadToEnd(const JoinArguments& arguments) {
   Interrupt interrupt;
-  const OpRegistry ops = StandardOps();
-  absl::StatusOr<Joining> joining = Prepare(arguments, ops);
-  return Report(joining.ok() ? Lead(arguments, *joining, ops, interrupt) : joining.status());
+  absl::StatusOr<Joining> joining = Prepare(arguments);
+  return Report(joining.ok() ? Lead(arguments, *joining, interrupt) : joining.status());
 }
 
 int ServeToEnd(const JoinArguments& arguments) {
   const EndsWithJob until;
-  const OpRegistry ops = StandardOps();
-  const absl::StatusOr<Joining> joining = Prepare(arguments, ops);
+  const absl::StatusOr<Joining> joining = Prepare(arguments);
   if (!joining.ok()) return Report(joining.status());
   const absl::StatusOr<pb::StateChange> last = Serve(*joining);
   if (!last.ok()) return Report(last.status());

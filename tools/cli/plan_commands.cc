@@ -38,15 +38,28 @@
 #include "tools/control/process/write_file.h"
 #include "tools/control/security/paths.h"
 #include "tools/job/outputs.h"
+#include "tools/job/plugins.h"
 #include "tools/job/slots.h"
 #include "tools/study/planner/credits.h"
 
 namespace oneflow {
 namespace {
 
-absl::StatusOr<Job> LoadJob(const JobArguments& arguments, const OpRegistry& ops, JobKind kind = JobKind::kTrain) {
+struct LoadedJob {
+  OpRegistry ops;
+  Job job;
+};
+
+absl::StatusOr<LoadedJob> LoadJob(const JobArguments& arguments, JobKind kind = JobKind::kTrain) {
+  LoadedJob loaded;
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
-  return MakeJob(std::move(config), kind, ops);
+  if (kind == JobKind::kSealed) {
+    loaded.ops = StandardOps();  // MakeJob refuses plugins
+  } else {
+    OF_ASSIGN_OR_RETURN(loaded.ops, OpsOf(config));
+  }
+  OF_ASSIGN_OR_RETURN(loaded.job, MakeJob(std::move(config), kind, loaded.ops));
+  return loaded;
 }
 
 // Memory and time enough for a plan of thousands of ranks.
@@ -92,8 +105,8 @@ absl::StatusOr<pb::PlanSet> ReadOrCompile(const JobArguments& arguments) {
     return absl::InvalidArgumentError(absl::StrCat("--set ", arguments.sets[0], ": '", arguments.config,
                                                    "' is a plan file, which has no fields to set, and no *.pbtxt"));
   }
-  const OpRegistry ops = StandardOps();
-  OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
+  OF_ASSIGN_OR_RETURN(LoadedJob loaded, LoadJob(arguments));
+  auto& [ops, job] = loaded;
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops));
   PrintWarnings(job);
   return plan;
@@ -129,8 +142,8 @@ absl::Status DumpPasses(const Job& job, const OpRegistry& ops, const std::string
 }
 
 absl::Status CompileAndSay(const JobArguments& arguments, const std::string& output, const std::string& dump_after) {
-  const OpRegistry ops = StandardOps();
-  OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
+  OF_ASSIGN_OR_RETURN(LoadedJob loaded, LoadJob(arguments));
+  auto& [ops, job] = loaded;
   if (!dump_after.empty()) OF_RETURN_IF_ERROR(DumpPasses(job, ops, dump_after));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
   PrintWarnings(job);
@@ -225,7 +238,8 @@ absl::Status ShowSchedule(const JobArguments& arguments, const std::string& svg)
     return absl::InvalidArgumentError(
         absl::StrCat("--schedule: '", arguments.config, "' is no job config *.pbtxt, which says the schedule"));
   }
-  OF_ASSIGN_OR_RETURN(const Job job, LoadJob(arguments, StandardOps()));
+  OF_ASSIGN_OR_RETURN(const LoadedJob loaded, LoadJob(arguments));
+  const Job& job = loaded.job;
   Schedule schedule = job.options.pipeline;
   if (schedule.num_ranks() == 0) {  // what follows from credits
     OF_ASSIGN_OR_RETURN(schedule, MakeSchedule({.name = "1f1b",
@@ -256,11 +270,10 @@ struct ExplainArguments {
 };
 
 absl::Status ExplainPlan(const ExplainArguments& arguments) {
-  const OpRegistry ops = StandardOps();
   if (arguments.sealed) OF_RETURN_IF_ERROR(SealOff(arguments.job.config));
-  OF_ASSIGN_OR_RETURN(const Job job,
-                      LoadJob(arguments.job, ops, arguments.sealed ? JobKind::kSealed : JobKind::kTrain));
-  OF_ASSIGN_OR_RETURN(const JobFacts facts, GatherFacts(job.program, job.options, ops));
+  OF_ASSIGN_OR_RETURN(const LoadedJob loaded,
+                      LoadJob(arguments.job, arguments.sealed ? JobKind::kSealed : JobKind::kTrain));
+  OF_ASSIGN_OR_RETURN(const JobFacts facts, GatherFacts(loaded.job.program, loaded.job.options, loaded.ops));
   if (!arguments.tensor.empty()) {
     OF_ASSIGN_OR_RETURN(const std::string text, ExplainTensor(facts, arguments.tensor));
     std::cout << text;
@@ -268,7 +281,7 @@ absl::Status ExplainPlan(const ExplainArguments& arguments) {
     std::cout << ExplainJob(facts);
   }
   if (arguments.html.empty()) return absl::OkStatus();
-  return WriteAndSay("page", arguments.html, ExplainAsHtml(facts), InputsOf(job.config));
+  return WriteAndSay("page", arguments.html, ExplainAsHtml(facts), InputsOf(loaded.job.config));
 }
 
 RunFunction DeclareCompile(CLI::App& app, ParsedArguments& arguments) {

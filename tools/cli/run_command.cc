@@ -3,11 +3,11 @@
 #include <memory>
 #include <utility>
 
-#include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow_job.h"
 #include "tools/cli/report.h"
 #include "tools/control/cluster/embedded.h"
+#include "tools/job/plugins.h"
 
 namespace oneflow {
 namespace {
@@ -33,8 +33,8 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   if (arguments.insecure && arguments.page.empty()) {
     return absl::InvalidArgumentError("--insecure is of the page of an embedded cluster, and no --page is asked for");
   }
-  const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
+  OF_ASSIGN_OR_RETURN(const OpRegistry ops, OpsOf(config));
   CompiledJob compiled;
   OF_ASSIGN_OR_RETURN(compiled.job, MakeJob(std::move(config), arguments.kind, ops));
   OF_ASSIGN_OR_RETURN(compiled.plan, CompileJob(compiled.job, ops));

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow_job.h"
 #include "tools/cli/job_tables.h"
@@ -18,6 +17,7 @@
 #include "tools/cli/usage.h"
 #include "tools/control/client.h"
 #include "tools/control/worker/train_loop.h"
+#include "tools/job/plugins.h"
 
 namespace oneflow {
 namespace {
@@ -97,8 +97,8 @@ absl::StatusOr<int> ProcessOf(const pb::JobStatus& job, int rank) {
 }
 
 absl::Status SubmitJob(const JobArguments& arguments, const SchedulerArguments& scheduler, int priority) {
-  const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
+  OF_ASSIGN_OR_RETURN(const OpRegistry ops, OpsOf(config));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
   OF_RETURN_IF_ERROR(CheckWork(job));

@@ -75,6 +75,10 @@ RunFunction DeclareDaemon(CLI::App& app, ParsedArguments& arguments) {
                  "the scheduler "
                  "is on this machine and without --tls, else nothing")
       ->allow_extra_args(false);
+  app.add_option("--allow-plugin", daemon.allow_plugins,
+                 "library, or folder of libraries, that jobs may load: its code runs with this daemon's rights; may be "
+                 "repeated. Default: none")
+      ->allow_extra_args(false);
   AddTls(app, daemon.tls);
   AddInsecure(app, daemon.insecure);
   AddLostAfter(app, daemon.lost_after,

@@ -7,11 +7,11 @@
 #include "actor/trace/chrome_trace.h"
 #include "compiler/lower/plan_memory.h"
 #include "compiler/lower/program.h"
-#include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/report.h"
 #include "tools/cli/usage.h"
 #include "tools/job/outputs.h"
+#include "tools/job/plugins.h"
 #include "tools/study/sim/folded_plan.h"
 #include "tools/study/sim/injection.h"
 #include "tools/study/sim/kernel_costs.h"
@@ -178,8 +178,8 @@ absl::Status SimulateMeasured(const SimulateArguments& arguments, const Job& job
 }
 
 absl::Status SimulateJob(const SimulateArguments& arguments) {
-  const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
+  OF_ASSIGN_OR_RETURN(const OpRegistry ops, OpsOf(config));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
   OF_ASSIGN_OR_RETURN(const int plan, FindPlan(set, arguments.plan));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
 #include "oneflow_core/text_list.h"
+#include "tools/job/custom.h"
 #include "tools/job/field_rules.h"
 
 namespace oneflow {
@@ -73,6 +74,13 @@ const FieldDescriptor* KindOf(const google::protobuf::Message& message) {
   return message.GetReflection()->GetOneofFieldDescriptor(message, kinds);
 }
 
+std::string KindNameOf(const google::protobuf::Message& message) {
+  const FieldDescriptor* const kind = KindOf(message);
+  if (kind == nullptr) return "";
+  const pb::Custom* const custom = CustomOf(message);
+  return custom == nullptr ? kind->name() : custom->name();
+}
+
 AttrMap AttributesOf(const google::protobuf::Message& message) {
   const std::unique_ptr<google::protobuf::Message> whole(message.New());
   whole->CopyFrom(message);
@@ -93,6 +101,7 @@ AttrMap AttributesOf(const google::protobuf::Message& message) {
 AttrMap AttributesOfKind(const google::protobuf::Message& message) {
   const FieldDescriptor* const kind = KindOf(message);
   if (kind == nullptr || kind->message_type() == nullptr) return AttrMap();
+  if (CustomOf(message) != nullptr) return CustomFields(message).value_or(AttrMap());
   return AttributesOf(message.GetReflection()->GetMessage(message, kind));
 }
 

@@ -25,6 +25,7 @@
 #include "tools/job/outputs.h"
 #include "tools/job/phases.h"
 #include "tools/job/pipeline.h"
+#include "tools/job/plugins.h"
 #include "tools/job/program.h"
 #include "tools/job/schedule.h"
 #include "tools/job/slots.h"
@@ -177,6 +178,7 @@ absl::StatusOr<CompileOptions> LayOut(const SourcedConfig& config, const Program
     OF_ASSIGN_OR_RETURN_AT(options.slots, ReadSlots(c.slots()), config.Where("slots"));
   }
   options.hosts = std::move(hosts);
+  OF_ASSIGN_OR_RETURN(options.plugins, LoadPlugins(config));
   options.kernel_scratch =
       ScratchOfKernels(options.device, std::max(1, spec.cores_per_process() / spec.devices_per_process()));
   OF_ASSIGN_OR_RETURN(const auto meshes, OwnMeshes(config));
@@ -240,6 +242,10 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
 // Leaves the files out on which no layout depends. Of a model's graphs the folder stays: who seals a job has made it.
 absl::Status Seal(SourcedConfig& config) {
   pb::JobConfig& c = config.config;
+  if (!c.plugins().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(config.Where("plugins"), ": '", c.plugins(0), "' is not loaded: no library of a job is run here"));
+  }
   const std::string& schedule = c.pipeline().schedule();
   const std::pair<const char*, std::string> contents[] = {
       {"cluster.device_table", c.cluster().device_table()},

@@ -1,12 +1,14 @@
 #include "tools/job/optimizer.h"
 
 #include <string>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/parameter_groups.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "tools/job/attributes.h"
+#include "tools/job/custom.h"
 
 namespace oneflow {
 namespace {
@@ -18,8 +20,19 @@ using google::protobuf::Message;
 void TakeRule(const Message& message, UpdateOptions& options) {
   const FieldDescriptor* const kind = KindOf(message);
   if (kind == nullptr) return;
-  options.rule = kind->name();
+  options.rule = KindNameOf(message);
   options.attributes = AttrMap();
+  if (CustomOf(message) != nullptr) {
+    const AttrMap fields = AttributesOfKind(message);
+    for (const auto& [name, value] : fields.items()) {
+      if (name == "weight_decay") {
+        options.weight_decay = std::get<double>(value);
+      } else {
+        options.attributes.Set(name, value);
+      }
+    }
+    return;
+  }
   const Message& rule = message.GetReflection()->GetMessage(message, kind);
   const google::protobuf::Reflection& fields = *rule.GetReflection();
   for (int i = 0; i < kind->message_type()->field_count(); ++i) {

@@ -145,6 +145,7 @@ class Packer {
     *head.mutable_communicators() = program_.communicators();
     head.set_seed(program_.seed());
     head.set_tf32(program_.tf32());
+    *head.mutable_plugins() = program_.plugins();
     if (program_.has_process()) head.set_process(program_.process());
     head.set_plan_hash(program_.plan_hash());
   }

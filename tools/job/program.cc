@@ -19,10 +19,11 @@ BatchSizes Batches(const pb::JobConfig& config) {
 }
 
 absl::StatusOr<Program> BuildModel(const ModelDef& model, const pb::JobConfig& config, const OpRegistry& ops) {
-  const google::protobuf::FieldDescriptor* const reads = KindOf(config.data());
-  if (reads == nullptr) return absl::InvalidArgumentError("data: is missing");
+  const std::string reads = KindNameOf(config.data());
+  if (reads.empty()) return absl::InvalidArgumentError("data: is missing");
+  OF_ASSIGN_OR_RETURN(const DataKind kind, FindDataKind(reads));
   ModelRequest request = {.fields = AttributesOfKind(config.model()),
-                          .reads = reads->name(),
+                          .reads = kind,
                           .data = AttributesOfKind(config.data()),
                           .batches = Batches(config)};
   if (config.has_generate()) {
@@ -63,8 +64,7 @@ int64_t EvaluationBatch(const pb::JobConfig& config) {
 
 absl::StatusOr<Program> BuildProgram(const pb::JobConfig& config, const OpRegistry& ops) {
   if (config.model().has_graph()) return ReadGraphs(config.model().graph(), ops);
-  const google::protobuf::FieldDescriptor* const kind = KindOf(config.model());
-  const ModelDef* const model = kind == nullptr ? nullptr : FindModel(kind->name());
+  const ModelDef* const model = FindModel(KindNameOf(config.model()));
   if (model == nullptr) return absl::InvalidArgumentError("model: is missing");
   return BuildModel(*model, config, ops);
 }

@@ -11,6 +11,7 @@
 #include "tools/job/attributes.h"
 #include "tools/job/checker.h"
 #include "tools/job/cluster.h"
+#include "tools/job/custom.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/meshes.h"
 #include "tools/job/optimizer.h"
@@ -26,11 +27,10 @@ void Complain(const std::optional<FieldComplaint>& complaint, const std::string&
 }
 
 void CheckModel(const pb::JobConfig& c, Checker& check) {
-  const ModelDef* const model = FindModel(KindOf(c.model())->name());
+  const ModelDef* const model = FindModel(KindNameOf(c.model()));
   if (model == nullptr) return;  // graphs
   if (model->check != nullptr) Complain(model->check(AttributesOfKind(c.model())), "model." + model->name, check);
-  const google::protobuf::FieldDescriptor* const data = KindOf(c.data());
-  const bool reads_it = data != nullptr && std::count(model->reads.begin(), model->reads.end(), data->name()) > 0;
+  const bool reads_it = std::count(model->reads.begin(), model->reads.end(), KindNameOf(c.data())) > 0;
   check.Require(reads_it, "data",
                 absl::StrCat("model '", model->name, "' reads ", absl::StrJoin(model->reads, " or "), ", so data.",
                              absl::StrJoin(model->reads, " or data."), " must be given"));
@@ -38,9 +38,9 @@ void CheckModel(const pb::JobConfig& c, Checker& check) {
 }
 
 void CheckData(const pb::JobConfig& c, Checker& check) {
-  const google::protobuf::FieldDescriptor* const data = KindOf(c.data());
-  if (data == nullptr) return;
-  const absl::StatusOr<DataKind> kind = FindDataKind(data->name());
+  const std::string data = KindNameOf(c.data());
+  if (data.empty()) return;
+  const absl::StatusOr<DataKind> kind = FindDataKind(data);
   if (!kind.ok() || kind->check == nullptr) return check.Take(kind.status());
   Complain(kind->check(AttributesOfKind(c.data()), c.has_evaluate()), "data." + kind->name, check);
 }
@@ -160,6 +160,8 @@ void CheckRest(const pb::JobConfig& c, Checker& check) {
 absl::Status ValidateConfig(const SourcedConfig& config) {
   OF_RETURN_IF_ERROR(CheckFields(config));  // what follows computes with the fields
   Checker check(config);
+  CheckCustom(config.config, check);
+  if (!check.status().ok()) return check.status();
   CheckModel(config.config, check);
   CheckData(config.config, check);
   CheckCluster(config.config, check);

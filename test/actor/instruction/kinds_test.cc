@@ -39,6 +39,7 @@ TEST(InstructionKindsTest, TheCheckOfEachKindRefusesAnInstructionWithoutContents
       {pb::Instruction::COLLECTIVE, "communicator 0 is not one of 0"},
       {pb::Instruction::READ, "it has no outputs"},
       {pb::Instruction::FETCH, "a fetch has one input, not 0"},
+      {pb::Instruction::CALL, "it names no op"},
   };
   for (const InstructionKind& row : InstructionKinds()) {
     SCOPED_TRACE(pb::Instruction::Kind_Name(row.kind));

@@ -18,12 +18,13 @@ namespace {
 
 using ::google::protobuf::FieldDescriptor;
 
-// The messages of the oneof `kind`, by name.
+// The messages of the oneof `kind`, by name, without that of plugins.
 std::set<std::string> MessagesOf(const google::protobuf::Descriptor& message) {
   std::set<std::string> names;
   const google::protobuf::OneofDescriptor& kinds = *message.FindOneofByName("kind");
   for (int i = 0; i < kinds.field_count(); ++i) {
-    if (kinds.field(i)->message_type() != nullptr) names.insert(kinds.field(i)->name());
+    const google::protobuf::Descriptor* const type = kinds.field(i)->message_type();
+    if (type != nullptr && type != pb::Custom::descriptor()) names.insert(kinds.field(i)->name());
   }
   return names;
 }

@@ -75,7 +75,7 @@ absl::Status EmbeddedCluster::LaunchDaemon(const EmbeddedOptions& options, int i
                  absl::StrCat("--cpu-devices=", cuda ? 0 : options.devices_per_daemon),
                  absl::StrCat("--cuda-devices=", cuda ? options.devices_per_daemon : 0),
                  absl::StrCat("--cores=", options.cores_per_daemon), absl::StrCat("--peer-host=", options.peer_host),
-                 absl::StrCat("--work-dir=", work_dir_, "/", name), "--allow-path=/", "--one-job"},
+                 absl::StrCat("--work-dir=", work_dir_, "/", name), "--allow-path=/", "--allow-plugin=/", "--one-job"},
                 std::move(environment));
 }
 

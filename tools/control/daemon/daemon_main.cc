@@ -70,10 +70,20 @@ absl::Status FillDevices(const DaemonArgs& args, DaemonOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<AllowedPaths> DaemonPaths(const DaemonArgs& args) {
+namespace {
+
+absl::StatusOr<AllowedPaths> FilesOfJobs(const DaemonArgs& args) {
   if (args.allow_paths.empty() && args.tls.empty() && IsLoopback(args.scheduler)) return AllowedPaths();
   if (args.allow_paths == std::vector<std::string>{"/"}) return AllowedPaths();
   return AllowedPaths::Beneath(args.allow_paths);
+}
+
+}  // namespace
+
+absl::StatusOr<AllowedPaths> DaemonPaths(const DaemonArgs& args) {
+  OF_ASSIGN_OR_RETURN_AT(AllowedPaths allowed, FilesOfJobs(args), "--allow-path");
+  OF_RETURN_IF_ERROR_AT(allowed.AllowPlugins(args.allow_plugins), "--allow-plugin");
+  return allowed;
 }
 
 int DaemonMain(const DaemonArgs& args) {

@@ -20,6 +20,7 @@ struct DaemonArgs {
   std::string peer_host = "127.0.0.1";       // --peer-host: where workers listen for workers of other daemons
   std::string tls;                           // --tls: folder of the cluster's certificate; empty: plain text
   bool insecure = false;                     // --insecure: plain text is meant, also beyond loopback
+  std::vector<std::string> allow_plugins;    // --allow-plugin: files, or folders of files, that jobs may load
   std::vector<std::string> allow_paths;      // --allow-path: folders that jobs may use; none: DaemonPaths()
   bool parent_only = false;                  // --parent-only: only its parent's signals count, for it and its workers
   double lost_after = 0;                     // --lost-after: seconds of a worker's silence; 0: DaemonOptions::silence

@@ -15,6 +15,7 @@
 #include "tools/control/worker/rest.h"
 #include "tools/control/worker/stats.h"
 #include "tools/control/worker/summaries.h"
+#include "tools/job/plugins.h"
 
 namespace oneflow {
 namespace {
@@ -55,6 +56,7 @@ class EventSink {
 };
 
 absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, EventSink& sink) {
+  OF_RETURN_IF_ERROR(LoadPlugins(program.plugins()));
   EngineOptions options = EngineOptionsOf(spec);
   LossWatch losses;
   const auto on_notice = [&sink](const pb::Notice& notice) {

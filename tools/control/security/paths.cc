@@ -176,9 +176,31 @@ std::vector<JobPath> PathsOf(const pb::JobSpec& spec, const pb::Program& program
 
 absl::StatusOr<AllowedPaths> AllowedPaths::Beneath(const std::vector<std::string>& folders) {
   AllowedPaths allowed;
-  allowed.everything_ = false;
+  allowed.everything_ = allowed.every_plugin_ = false;
   OF_ASSIGN_OR_RETURN(allowed.folders_, ResolveAll(folders));
   return allowed;
+}
+
+absl::Status AllowedPaths::AllowPlugins(const std::vector<std::string>& paths) {
+  every_plugin_ = false;
+  for (const std::string& path : paths) {
+    OF_ASSIGN_OR_RETURN(plugins_.emplace_back(), Resolve(path));
+    if (!std::filesystem::exists(plugins_.back())) {
+      return absl::NotFoundError(absl::StrCat("there is no '", path, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AllowedPaths::CheckPlugin(const std::string& path) const {
+  if (every_plugin_) return absl::OkStatus();
+  OF_ASSIGN_OR_RETURN_AT(const std::string resolved, Resolve(path), "plugins");
+  if (IsBeneathOne(resolved, plugins_)) return absl::OkStatus();
+  const std::string leads = resolved == path ? "" : absl::StrCat(", which leads to '", resolved, "',");
+  return absl::PermissionDeniedError(
+      absl::StrCat("plugins: '", path, "'", leads, " is not for jobs; this daemon allows ",
+                   plugins_.empty() ? "none (start it with --allow-plugin FILE)"
+                                    : absl::StrCat("'", absl::StrJoin(plugins_, "', '"), "'")));
 }
 
 absl::Status AllowedPaths::Check(const JobPath& path) const {
@@ -194,6 +216,7 @@ absl::Status AllowedPaths::Check(const JobPath& path) const {
 }
 
 absl::Status AllowedPaths::Check(const pb::JobSpec& spec, const pb::Program& program) const {
+  for (const pb::PluginFile& plugin : program.plugins()) OF_RETURN_IF_ERROR(CheckPlugin(plugin.path()));
   if (everything_) return absl::OkStatus();
   for (const JobPath& path : PathsOf(spec, program)) OF_RETURN_IF_ERROR(Check(path));
   return absl::OkStatus();
@@ -251,6 +274,7 @@ absl::Status AllowedPaths::ConfineThread(const std::string& work_dir) const {
     OF_RETURN_IF_ERROR(rules.Allow(device.path(), kRead | write));
   }
   for (const std::string& path : folders_) OF_RETURN_IF_ERROR(rules.Allow(path, kRead | write));
+  for (const std::string& path : plugins_) OF_RETURN_IF_ERROR(rules.Allow(path, kRead));
   OF_RETURN_IF_ERROR(rules.Allow(work_dir, kRead | write));
   const std::string above = std::filesystem::absolute(work_dir, ignored).parent_path();
   OF_RETURN_IF_ERROR(rules.Allow(above, LANDLOCK_ACCESS_FS_REMOVE_DIR));  // of folders that are empty

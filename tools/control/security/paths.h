@@ -4,8 +4,8 @@
 //   while it runs            the kernel (Landlock) keeps it, and the daemon, to the same folders, whatever links and
 //                            folders have become since
 //
-// Folders of the system, which programs need, may be read in any case. Jobs bring no code: what they name is read and
-// written by ours.
+// Folders of the system, which programs need, may be read in any case. Jobs bring no code but plugins, libraries that
+// run with the rights of their workers: a daemon allows these by name, or jobs that have some are refused.
 #pragma once
 
 #include <string>
@@ -47,6 +47,10 @@ class AllowedPaths {
   static absl::StatusOr<AllowedPaths> Beneath(const std::vector<std::string>& folders);
 
   bool everything() const { return everything_; }
+
+  // Of plugins only these files, and those beneath these folders; without this call, all where everything is allowed,
+  // else none. NotFound if there is no such file.
+  absl::Status AllowPlugins(const std::vector<std::string>& paths);
   // PermissionDenied that names the path, where it leads and what is allowed.
   absl::Status Check(const JobPath& path) const;
   absl::Status Check(const pb::JobSpec& spec, const pb::Program& program) const;
@@ -66,8 +70,12 @@ class AllowedPaths {
   absl::Status ConfineThread(const std::string& work_dir) const;
 
  private:
+  absl::Status CheckPlugin(const std::string& path) const;
+
   bool everything_ = true;
+  bool every_plugin_ = true;
   std::vector<std::string> folders_;  // resolved
+  std::vector<std::string> plugins_;  // resolved
 };
 
 }  // namespace oneflow

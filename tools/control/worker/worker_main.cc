@@ -28,6 +28,7 @@
 #include "tools/control/worker/summaries.h"
 #include "tools/control/worker/waits_answers.h"
 #include "tools/job/packed_program.h"
+#include "tools/job/plugins.h"
 #include "tools/job/visible_text.h"
 
 namespace oneflow {
@@ -94,6 +95,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
                       Expect(link, &pb::ToWorker::has_assignment, "assignment", kAssignment));
   const pb::JobSpec& spec = assigned.assignment().spec();
   OF_ASSIGN_OR_RETURN(pb::Program program, ReadProgram(assigned.assignment()));
+  OF_RETURN_IF_ERROR(LoadPlugins(program.plugins()));
   OF_ASSIGN_OR_RETURN(const pb::ToWorker started, Expect(link, &pb::ToWorker::has_start, "start", kStart));
   if (args.processes > 1) {
     const auto& addresses = started.start().peer_addresses();

@@ -21,9 +21,11 @@ foreach(room job control study)
 endforeach()
 install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/oneflow
         FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/plugin/oneflow_core DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/oneflow)
 install(EXPORT oneflow_targets NAMESPACE oneflow:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/oneflow)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/oneflow-config.cmake.in ${CMAKE_BINARY_DIR}/oneflow-config.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/oneflow)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/oneflow-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/oneflow-config.cmake ${CMAKE_BINARY_DIR}/oneflow-config-version.cmake
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/oneflow-plugin.cmake ${CMAKE_BINARY_DIR}/oneflow-config.cmake
+              ${CMAKE_BINARY_DIR}/oneflow-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/oneflow)

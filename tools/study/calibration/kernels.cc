@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "actor/sim/simulator.h"
 #include "compiler/lower/program.h"
-#include "oneflow_core/ops/ops.h"
 #include "oneflow_core/queues.h"
 #include "tools/control/process/stop_signals.h"
 #include "tools/control/process/temp_dir.h"
 #include "tools/control/process/write_file.h"
 #include "tools/job/outputs.h"
+#include "tools/job/plugins.h"
 #include "tools/study/calibration/act_replay.h"
 #include "tools/study/calibration/message_probe.h"
 #include "tools/study/sim/instruction_text.h"
@@ -124,8 +124,8 @@ absl::Status BenchKernelsCommand(const BenchKernelsArguments& arguments) {
   const StopSignals signals([&](int) { stop = true; });
   if (!arguments.output.empty())
     OF_RETURN_IF_ERROR_AT(CheckWritable(arguments.output, /*may_be_stream=*/true), "--output");
-  const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, LoadConfig(arguments.config, arguments.sets));
+  OF_ASSIGN_OR_RETURN(const OpRegistry ops, OpsOf(config));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
   OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, job.spec.plan_hash()));

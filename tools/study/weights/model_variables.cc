@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
-#include "oneflow_core/ops/ops.h"
 #include "tools/job/attributes.h"
 #include "tools/job/field_rules.h"
+#include "tools/job/plugins.h"
 #include "tools/job/program.h"
 #include "tools/job/validate.h"
 
@@ -20,14 +20,15 @@ std::string JobModel::Where(const std::string& field) const {
 }
 
 absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
+  OF_ASSIGN_OR_RETURN(const OpRegistry ops, OpsOf(config));
   OF_RETURN_IF_ERROR(ValidateConfig(config));
   MakePathsAbsolute(config.config);
   JobModel model;
   model.config = std::move(config);
   const pb::JobConfig& job = model.config.config;
-  model.name = KindOf(job.model())->name();
+  model.name = KindNameOf(job.model());
   model.fields = AttributesOfKind(job.model());
-  OF_ASSIGN_OR_RETURN_AT(const Program program, BuildProgram(job, StandardOps()), model.config.Where("model"));
+  OF_ASSIGN_OR_RETURN_AT(const Program program, BuildProgram(job, ops), model.config.Where("model"));
   std::map<std::string, TensorType> variables;
   for (const Graph& graph : program) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {

@@ -46,7 +46,7 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
       {[](pb::JobSpec& s) { s.set_plan("\xff\xff"), s.set_plan_hash(PlanHash(s.plan())); },
        "the plan (2 bytes) is not a serialised PlanSet"},
       {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.set_version(77); }); },
-       "the plan has format version 77; this scheduler reads 9"},
+       "the plan has format version 77; this scheduler reads 10"},
       {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_hosts()->set_num_ranks(6); }); },
        "the plan has 6 ranks, 2 per process; the job has 2 processes of 2 devices"},
       {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_hosts()->set_ranks_per_process(1); }); },
