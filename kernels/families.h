@@ -13,6 +13,7 @@
   FAMILY(Bias)                          \
   FAMILY(Binary)                        \
   FAMILY(Cast)                          \
+  FAMILY(Compare)                       \
   FAMILY(Conv2d)                        \
   FAMILY(CrossEntropy)                  \
   FAMILY(Cumsum)                        \

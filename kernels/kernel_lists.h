@@ -17,10 +17,12 @@
   }
 
 // Function<T> for all types.
-#define OF_TYPED_KERNELS(op, Function)                                                                            \
-  OF_FLOAT_KERNELS(op, Function), {op, DType::kInt32, Function<int32_t>}, {op, DType::kInt64, Function<int64_t>}, \
-      {op, DType::kUInt8, Function<uint8_t>}, {                                                                   \
-    op, DType::kBool, Function<bool>                                                                              \
+#define OF_TYPED_KERNELS(op, Function, ...)                                \
+  OF_FLOAT_KERNELS(op, Function __VA_OPT__(, ) __VA_ARGS__),               \
+      {op, DType::kInt32, Function<int32_t> __VA_OPT__(, ) __VA_ARGS__},   \
+      {op, DType::kInt64, Function<int64_t> __VA_OPT__(, ) __VA_ARGS__},   \
+      {op, DType::kUInt8, Function<uint8_t> __VA_OPT__(, ) __VA_ARGS__}, { \
+    op, DType::kBool, Function<bool> __VA_OPT__(, ) __VA_ARGS__            \
   }
 
 // One function for the three floating types.
@@ -43,6 +45,12 @@
     "top_k", DType::kFloat32, TopK                                                            \
   }
 
+// NameKernel<T> of each row of the tables of comparisons and of logical functions.
+#define OF_COMPARE_KERNELS \
+  ONEFLOW_COMPARISONS(OF_COMPARISON_ROW) ONEFLOW_LOGICAL_FUNCTIONS(OF_LOGICAL_ROW) OF_TYPED_KERNELS("where", Where)
+#define OF_COMPARISON_ROW(Name, op, ...) OF_TYPED_KERNELS(#op, Name##Kernel),
+#define OF_LOGICAL_ROW(Name, op, ...) {#op, DType::kBool, Name##Kernel<bool>},
+
 #define OF_PAD_KERNELS OF_TYPED_KERNELS("pad", Pad)
 
 #define OF_REPLICA_KERNELS \
@@ -53,14 +61,16 @@
       OF_FLOAT_KERNELS("exp_sum", ExpSum), OF_FLOAT_KERNELS("softmax_apply", SoftmaxApply),          \
       OF_FLOAT_KERNELS("row_dot", RowDot), OF_FLOAT_KERNELS("softmax_grad_apply", SoftmaxGradApply), \
       OF_FLOAT_KERNELS("first_index", FirstIndex), {                                                 \
-    "equal", DType::kInt32, Equal                                                                    \
+    "same_index", DType::kInt32, SameIndex                                                           \
   }
 
-#define OF_STATE_KERNELS                                                                    \
-  OF_TYPED_KERNELS("constant", Constant), OF_UNTYPED_KERNEL("assign", Assign),              \
-      {"increment", DType::kInt64, Increment}, {"accumulate", DType::kFloat32, Accumulate}, \
-      {"accumulate", DType::kInt32, Accumulate}, {                                          \
-    "accumulate", DType::kInt64, Accumulate                                                 \
+#define OF_STATE_KERNELS                                                                                  \
+  OF_TYPED_KERNELS("constant", Constant), OF_FLOAT_KERNELS("arange", Arange),                             \
+      {"arange", DType::kInt32, Arange<int32_t>}, {"arange", DType::kInt64, Arange<int64_t>},             \
+      OF_TYPED_KERNELS("literal", Literal, nullptr, PrepareLiteral), OF_UNTYPED_KERNEL("assign", Assign), \
+      {"increment", DType::kInt64, Increment}, {"accumulate", DType::kFloat32, Accumulate},               \
+      {"accumulate", DType::kInt32, Accumulate}, {                                                        \
+    "accumulate", DType::kInt64, Accumulate                                                               \
   }
 
 // `...`: further members of the kernel of AdamW.

@@ -53,20 +53,28 @@ inline std::vector<LoopDim<2>> CopyLoop(std::span<const int64_t> extent, std::sp
   return Merged<2>(dims);
 }
 
-// The loop of c = f(a, b) with NumPy's broadcasting, over all dimensions of c except the last `without`. Strides of a
-// and b are in units of their last `without` dimensions.
+// The loop of y = f(x...) with NumPy's broadcasting, over all dimensions of y except the last `without`. Strides of the
+// operands are in units of their last `without` dimensions.
+template <size_t N>
+std::vector<LoopDim<N>> BroadcastLoop(const std::array<const TensorArg*, N>& x, const TensorArg& y, int without = 0) {
+  std::vector<LoopDim<N>> dims(y.rank - without);
+  std::array<int64_t, N> stride;
+  stride.fill(1);
+  for (int i = without; i < y.rank; ++i) {
+    LoopDim<N>& dim = dims[y.rank - 1 - i];
+    dim.extent = y.dims[y.rank - 1 - i];
+    for (size_t k = 0; k < N; ++k) {
+      const int64_t extent = i < x[k]->rank ? x[k]->dims[x[k]->rank - 1 - i] : 1;
+      dim.stride[k] = extent == 1 ? 0 : stride[k];
+      stride[k] *= extent;
+    }
+  }
+  return Merged<N>(dims);
+}
+
 inline std::vector<LoopDim<2>> BroadcastLoop(const TensorArg& a, const TensorArg& b, const TensorArg& c,
                                              int without = 0) {
-  std::vector<LoopDim<2>> dims(c.rank - without);
-  int64_t a_stride = 1, b_stride = 1;
-  for (int i = without; i < c.rank; ++i) {
-    const int64_t a_extent = i < a.rank ? a.dims[a.rank - 1 - i] : 1;
-    const int64_t b_extent = i < b.rank ? b.dims[b.rank - 1 - i] : 1;
-    dims[c.rank - 1 - i] = {c.dims[c.rank - 1 - i], {a_extent == 1 ? 0 : a_stride, b_extent == 1 ? 0 : b_stride}};
-    a_stride *= a_extent;
-    b_stride *= b_extent;
-  }
-  return Merged<2>(dims);
+  return BroadcastLoop<2>({&a, &b}, c, without);
 }
 
 }  // namespace oneflow

@@ -22,9 +22,9 @@ struct SoftmaxLossOperands {
   float *loss, *lse;
 };
 
-// equal: y = 1 where a == b.
-struct EqualOperands {
-  explicit EqualOperands(const KernelArgs& args)
+// same_index: y = 1 where a == b.
+struct SameIndexOperands {
+  explicit SameIndexOperands(const KernelArgs& args)
       : count(args.in[0].count),
         a(args.in[0].as<const int32_t>()),
         b(args.in[1].as<const int32_t>()),

@@ -1,10 +1,10 @@
 // The elementwise functions: a row each. All else about such an op follows from its row:
 //
-//   type inference, rule, gradient     oneflow_core/ops/{unary,binary}.cc
+//   type inference, rule, gradient     oneflow_core/ops/{unary,binary,compare}.cc
 //   the DSL's function                 oneflow_core/functional.h
-//   kernels of all device kinds        kernels/{cpu,cuda}/float_functions, {unary,binary}
-//   a step of `elementwise`            kernels/elementwise_steps.h, kernels/{cpu,cuda}/elementwise
-//   reference, cases, parity           test/support/ops/{unary,binary}.cc, test/parity/op_functions.py
+//   kernels of all device kinds        kernels/{cpu,cuda}/float_functions, {unary,binary,compare}
+//   a step of `elementwise`            kernels/elementwise_steps.h, kernels/{cpu,cuda}/elementwise; not of comparisons
+//   reference, cases, parity           test/support/ops/{unary,binary,compare}.cc, test/parity/op_functions.py
 //
 // A new function needs its row, the op's line in oneflow_core/ops/README.md and the golden file of gradients
 // (test/golden/ops, written by ONEFLOW_UPDATE_GOLDENS=1); and a line in test/parity/op_functions.py if PyTorch has it
@@ -74,5 +74,20 @@
   F(Maximum, maximum, Choose((a > b) | (a != a), a, b), "", kFloat) \
   F(Minimum, minimum, Choose((a < b) | (a != a), a, b), "", kFloat) \
   F(Heaviside, heaviside, Choose(a < b, 0.0f, Choose(a == b, 0.5f, 1.0f)), "", kFloat)
+
+// y = f(a, b), a bool, of operands of any one type, with NumPy broadcasting: F(Name, op, f). No number is equal to a
+// NaN, less or greater.
+#define ONEFLOW_COMPARISONS(F)     \
+  F(Equal, equal, a == b)          \
+  F(NotEqual, not_equal, a != b)   \
+  F(Less, less, a < b)             \
+  F(LessEqual, less_equal, a <= b) \
+  F(Greater, greater, a > b)       \
+  F(GreaterEqual, greater_equal, a >= b)
+
+// The same of bools.
+#define ONEFLOW_LOGICAL_FUNCTIONS(F) \
+  F(LogicalAnd, logical_and, a&& b)  \
+  F(LogicalOr, logical_or, a || b)
 
 // clang-format on

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "oneflow_core/literal.h"
 #include "oneflow_core/ragged.h"
 
 namespace oneflow {
@@ -20,6 +21,12 @@ std::vector<Tensor> Call(absl::string_view op, const std::vector<Tensor>& inputs
 
 Tensor Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs, Location loc) {
   return Call(op, inputs, std::move(attrs), loc)[0];
+}
+
+// A scalar beside x, of its type.
+Tensor NumberLike(Tensor x, double value, Location loc) {
+  if (!x.valid()) return x;
+  return Constant(*x.builder(), {x.type().dtype, {}}, value, loc);
 }
 
 // A negative axis counts from the last dimension. One that does not exist is left for type inference to refuse.
@@ -76,7 +83,19 @@ ONEFLOW_UNARY_FUNCTIONS(ONEFLOW_DEFINE)
 #define ONEFLOW_DEFINE(Name, op, ...) \
   Tensor Name(Tensor a, Tensor b, Location loc) { return Call1(#op, {a, b}, {}, loc); }
 ONEFLOW_BINARY_FUNCTIONS(ONEFLOW_DEFINE)
+ONEFLOW_COMPARISONS(ONEFLOW_DEFINE)
+ONEFLOW_LOGICAL_FUNCTIONS(ONEFLOW_DEFINE)
 #undef ONEFLOW_DEFINE
+Tensor LogicalNot(Tensor x, Location loc) { return Equal(x, NumberLike(x, 0, loc), loc); }
+Tensor Where(Tensor condition, Tensor a, Tensor b, Location loc) { return Call1("where", {a, b, condition}, {}, loc); }
+#define ONEFLOW_DEFINE(op, Name) \
+  Tensor operator op(LocatedTensor a, double b) { return Name(a.tensor, NumberLike(a.tensor, b, a.loc), a.loc); }
+ONEFLOW_DEFINE(<, Less)
+ONEFLOW_DEFINE(<=, LessEqual)
+ONEFLOW_DEFINE(>, Greater)
+ONEFLOW_DEFINE(>=, GreaterEqual)
+#undef ONEFLOW_DEFINE
+Tensor StopGradient(Tensor x, Location loc) { return Call1("stop_gradient", {x}, {}, loc); }
 
 Tensor Scale(Tensor x, double alpha, Location loc) { return Call1("scale", {x}, {{"alpha", alpha}}, loc); }
 Tensor AddScalar(Tensor x, double alpha, Location loc) { return Call1("add_scalar", {x}, {{"alpha", alpha}}, loc); }
@@ -272,6 +291,19 @@ ImageBatch ReadImages(GraphBuilder& builder, int64_t batch, int64_t channels, in
 Tensor Constant(GraphBuilder& builder, const TensorType& type, double value, Location loc) {
   return builder.Op1("constant", {},
                      {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"value", value}}, loc);
+}
+
+Tensor Constant(GraphBuilder& builder, const TensorType& type, const std::vector<double>& values, Location loc) {
+  return builder.Op1(
+      "literal", {},
+      {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"values", LiteralText(values)}}, loc);
+}
+
+Tensor Arange(GraphBuilder& builder, DType dtype, int64_t size, double start, double step, Location loc) {
+  return builder.Op1(
+      "arange", {},
+      {{"dtype", std::string(Name(dtype))}, {"shape", std::vector<int64_t>{size}}, {"start", start}, {"step", step}},
+      loc);
 }
 
 Tensor CausalMask(GraphBuilder& builder, int64_t time, double ahead, Location loc) {

@@ -26,7 +26,14 @@ ONEFLOW_UNARY_FUNCTIONS(ONEFLOW_DECLARE)
 #undef ONEFLOW_DECLARE
 #define ONEFLOW_DECLARE(Name, ...) Tensor Name(Tensor a, Tensor b, Location loc = Location::current());
 ONEFLOW_BINARY_FUNCTIONS(ONEFLOW_DECLARE)
+// Equal(a, b), Less(a, b), ... of any one type, and LogicalAnd(a, b), ... of bools. They give bools, and no gradient
+// flows through them.
+ONEFLOW_COMPARISONS(ONEFLOW_DECLARE)
+ONEFLOW_LOGICAL_FUNCTIONS(ONEFLOW_DECLARE)
 #undef ONEFLOW_DECLARE
+Tensor LogicalNot(Tensor x, Location loc = Location::current());
+// a where `condition` is true and b elsewhere, with NumPy broadcasting.
+Tensor Where(Tensor condition, Tensor a, Tensor b, Location loc = Location::current());
 
 // An operand that remembers where it was written: operators cannot have a default argument.
 struct LocatedTensor {
@@ -52,6 +59,22 @@ inline Tensor operator*(LocatedTensor a, double b) { return Scale(a.tensor, b, a
 inline Tensor operator*(double a, LocatedTensor b) { return Scale(b.tensor, a, b.loc); }
 inline Tensor operator/(LocatedTensor a, double b) { return Scale(a.tensor, 1 / b, a.loc); }
 inline Tensor operator/(double a, LocatedTensor b) { return Scale(Reciprocal(b.tensor, b.loc), a, b.loc); }
+// Comparisons with numbers, which are of the tensor's type: x < 2. A number that it cannot hold is an error. There is
+// no ==, which would not say whether two handles are of one value: write Equal(a, b).
+Tensor operator<(LocatedTensor a, double b);
+Tensor operator<=(LocatedTensor a, double b);
+Tensor operator>(LocatedTensor a, double b);
+Tensor operator>=(LocatedTensor a, double b);
+inline Tensor operator<(LocatedTensor a, Tensor b) { return Less(a.tensor, b, a.loc); }
+inline Tensor operator<=(LocatedTensor a, Tensor b) { return LessEqual(a.tensor, b, a.loc); }
+inline Tensor operator>(LocatedTensor a, Tensor b) { return Greater(a.tensor, b, a.loc); }
+inline Tensor operator>=(LocatedTensor a, Tensor b) { return GreaterEqual(a.tensor, b, a.loc); }
+// Of bools.
+inline Tensor operator&(LocatedTensor a, Tensor b) { return LogicalAnd(a.tensor, b, a.loc); }
+inline Tensor operator|(LocatedTensor a, Tensor b) { return LogicalOr(a.tensor, b, a.loc); }
+inline Tensor operator!(LocatedTensor x) { return LogicalNot(x.tensor, x.loc); }
+// x, through which no gradient flows.
+Tensor StopGradient(Tensor x, Location loc = Location::current());
 Tensor Cast(Tensor x, DType dtype, Location loc = Location::current());
 // b[i] is added to all elements whose index along `axis` is i.
 Tensor BiasAdd(Tensor x, Tensor b, int axis = -1, Location loc = Location::current());
@@ -160,6 +183,12 @@ struct ImageBatch {
 ImageBatch ReadImages(GraphBuilder& builder, int64_t batch, int64_t channels, int64_t height, int64_t width,
                       AttrMap attrs = {}, Location loc = Location::current());
 Tensor Constant(GraphBuilder& builder, const TensorType& type, double value, Location loc = Location::current());
+// A constant of these values, row by row.
+Tensor Constant(GraphBuilder& builder, const TensorType& type, const std::vector<double>& values,
+                Location loc = Location::current());
+// [size]: start, start + step, start + 2 step, ...
+Tensor Arange(GraphBuilder& builder, DType dtype, int64_t size, double start = 0, double step = 1,
+              Location loc = Location::current());
 
 // f32[time,time]: 0 where a token (a row) may look, and `ahead` times as much as one lies ahead of it where it may not.
 Tensor CausalMask(GraphBuilder& builder, int64_t time, double ahead, Location loc = Location::current());

@@ -70,7 +70,8 @@ constexpr FusionRow kRows[] = {
      .whole = "dx = softmax_grad(dy, y)",
      .saves = "dy and y are read once, not twice",
      .composite = true},
-    {.parts = "m = reduce_max{axes=[last], keepdims=false}(x); i = first_index{}(x, m); correct = equal(i, labels)",
+    {.parts = "m = reduce_max{axes=[last], keepdims=false}(x); i = first_index{}(x, m); "
+              "correct = same_index(i, labels)",
      .whole = "correct = top1_correct(x, labels)",
      .saves = "x is read once, not twice",
      .composite = true},

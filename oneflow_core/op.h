@@ -47,7 +47,7 @@ enum class OpKind : uint8_t {
   kVariable,    // state that outlives the step
   kData,        // reads a sample: a pure function of the position in the data, another one in every micro-batch
   kConstant,    // a pure function of nothing
-  kAnnotation,  // a wish for where and how a value lies; computes nothing
+  kAnnotation,  // a wish for where and how a value lies, or for no gradient (`grad` is null); computes nothing
   kBoxing,      // moves a value to where and how it is to lie
   kAccumulate,  // the sum over the micro-batches of a step
   kFetch,       // hands a value to the host

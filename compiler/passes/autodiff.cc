@@ -53,13 +53,16 @@ class Differentiator {
  private:
   const Graph& graph() const { return builder_.graph(); }
 
-  // A value needs a gradient if a trainable variable reaches it through floating values.
+  // A value needs a gradient if a trainable variable reaches it through floating values, past no annotation that ends
+  // gradients.
   void FindPaths() {
     needs_grad_.assign(graph().num_values(), false);
     for (NodeId id = 0; id < num_forward_; ++id) {
       const Node& node = graph().node(id);
       bool needs = IsTrainable(id);
       for (ValueId input : node.inputs) needs = needs || needs_grad_[input];
+      const OpDef& op = *builder_.ops().Find(node.op);
+      needs = needs && !(op.kind == OpKind::kAnnotation && op.grad == nullptr);
       for (ValueId output : node.outputs) needs_grad_[output] = needs && IsFloating(graph().value(output).type.dtype);
     }
   }

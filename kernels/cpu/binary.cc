@@ -1,13 +1,11 @@
 // add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither
 // operand broadcasts differently are merged, so that the common cases (same shape, scalar, a row added to a matrix) are
 // long runs along the inner dimension.
-#include <vector>
-
+#include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/loops.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -30,30 +28,10 @@ const char* Broadcast(const KernelArgs& args, F f) {
   const T* const a = args.in[0].as<const T>();
   const T* const b = args.in[1].as<const T>();
   T* const c = args.out[0].as<T>();
-  if (args.out[0].count == 0) return nullptr;
-  std::vector<LoopDim<2>> dims = BroadcastLoop(args.in[0], args.in[1], args.out[0]);
-  if (dims.empty()) dims.push_back({1, {1, 1}});
-  const LoopDim<2> inner = dims.back();
-  dims.pop_back();
-  const auto [a_stride, b_stride] = inner.stride;
-  const bool a_repeats = a_stride == 0, b_repeats = b_stride == 0;
-  if (dims.empty()) {
-    ParallelFor(inner.extent, Grain(3 * sizeof(T)),
-                [&, a_stride = a_stride, b_stride = b_stride](int64_t begin, int64_t end) {
-                  Run(a + begin * a_stride, a_repeats, b + begin * b_stride, b_repeats, c + begin, end - begin, f);
-                });
-    return nullptr;
-  }
-  ParallelFor(args.out[0].count / inner.extent, Grain(3 * sizeof(T) * inner.extent), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      int64_t rest = row, a_offset = 0, b_offset = 0;
-      for (size_t i = dims.size(); i-- > 0; rest /= dims[i].extent) {
-        a_offset += rest % dims[i].extent * dims[i].stride[0];
-        b_offset += rest % dims[i].extent * dims[i].stride[1];
-      }
-      Run(a + a_offset, a_repeats, b + b_offset, b_repeats, c + row * inner.extent, inner.extent, f);
-    }
-  });
+  ForRuns(BroadcastLoop(args.in[0], args.in[1], args.out[0]), 3 * sizeof(T),
+          [&](const BroadcastRun<2>& run) OF_INLINED {
+            Run(a + run.from[0], run.stride[0] == 0, b + run.from[1], run.stride[1] == 0, c + run.to, run.count, f);
+          });
   return nullptr;
 }
 

@@ -8,13 +8,6 @@
 namespace oneflow::cpu {
 namespace {
 
-template <typename T>
-T Value(T x) {
-  return x;
-}
-inline float Value(BFloat16 x) { return ToFloat(x); }
-inline float Value(Float16 x) { return ToFloat(x); }
-
 template <typename From, typename To>
 inline void Assign(From x, To* y) {
   if constexpr (std::is_same_v<To, BFloat16> || std::is_same_v<To, Float16>) {

@@ -85,6 +85,16 @@ OF_INLINE U16s Narrow(F32s x, const Float16*) {
 template <typename T>
 concept Half = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
 
+// A 16-bit float as a float; any other value unchanged.
+template <typename T>
+auto Value(T x) {
+  if constexpr (Half<T>) {
+    return ToFloat(x);
+  } else {
+    return x;
+  }
+}
+
 template <Half T>
 OF_INLINE F32s Load(const T* p, AllLanes = {}) {
   return Widen(*reinterpret_cast<const U16sUnaligned*>(p), p);

@@ -109,8 +109,8 @@ const char* FirstIndex(const KernelArgs& args) {
 }
 
 // in: a, b.
-const char* Equal(const KernelArgs& args) {
-  const EqualOperands x(args);
+const char* SameIndex(const KernelArgs& args) {
+  const SameIndexOperands x(args);
   ForRows(x.count, 3 * sizeof(float), [&](int64_t i) { x.y[i] = x.a[i] == x.b[i] ? 1.0f : 0.0f; });
   return nullptr;
 }

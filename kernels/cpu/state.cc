@@ -1,4 +1,4 @@
-// Kernels of constants and of state: constant, assign, increment, accumulate.
+// Kernels of constants and of state: constant, arange, literal, assign, increment, accumulate.
 #include <cmath>
 #include <cstring>
 
@@ -6,6 +6,7 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/literal.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -17,6 +18,22 @@ const char* Constant(const KernelArgs& args) {
   ParallelFor(args.out[0].count, Grain(sizeof(T)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) x[i] = value;
   });
+  return nullptr;
+}
+
+template <typename T>
+const char* Arange(const KernelArgs& args) {
+  const TensorArg& x = args.out[0];
+  const double start = args.attrs->Double("start"), step = args.attrs->Double("step");
+  for (int64_t i = 0; i < x.count; ++i) {
+    x.as<T>()[i] = As<T>(start + step * static_cast<double>(x.start[0] + i));
+  }
+  return nullptr;
+}
+
+template <typename T>
+const char* Literal(const KernelArgs& args) {
+  for (int64_t i = 0; i < args.out[0].count; ++i) args.out[0].as<T>()[i] = As<T>(LiteralOfShard(args, i));
   return nullptr;
 }
 

@@ -145,8 +145,8 @@ const char* FirstIndex(const KernelArgs& args) {
 }
 
 // in: a, b.
-const char* Equal(const KernelArgs& args) {
-  const EqualOperands x(args);
+const char* SameIndex(const KernelArgs& args) {
+  const SameIndexOperands x(args);
   return ForEach(Stream(args), x.count, [=] __device__(int64_t i) { x.y[i] = x.a[i] == x.b[i] ? 1.0f : 0.0f; });
 }
 

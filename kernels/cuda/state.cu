@@ -1,7 +1,10 @@
-// Kernels of constants and of state: constant, assign, increment, accumulate.
+// Kernels of constants and of state: constant, arange, literal, assign, increment, accumulate.
+#include <algorithm>
+
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/literal.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -12,6 +15,35 @@ const char* Constant(const KernelArgs& args) {
   T* const x = args.out[0].as<T>();
   const T value = Narrow<T>(args.attrs->Double("value"));
   return ForEach(Stream(args), args.out[0].count, [x, value] __device__(int64_t i) { x[i] = value; });
+}
+
+template <typename T>
+const char* Arange(const KernelArgs& args) {
+  T* const x = args.out[0].as<T>();
+  const double start = args.attrs->Double("start"), step = args.attrs->Double("step");
+  const int64_t first = args.out[0].start[0];
+  return ForEach(Stream(args), args.out[0].count,
+                 [=] __device__(int64_t i) { x[i] = Narrow<T>(start + step * static_cast<double>(first + i)); });
+}
+
+// Numbers that one launch writes. They are parameters of the kernel, so that captured work has them too; at most 4 KiB.
+constexpr int kLiterals = 256;
+struct Literals {
+  double of[kLiterals];
+};
+
+template <typename T>
+const char* Literal(const KernelArgs& args) {
+  for (int64_t begin = 0; begin < args.out[0].count; begin += kLiterals) {
+    const int64_t count = std::min<int64_t>(kLiterals, args.out[0].count - begin);
+    Literals values = {};
+    for (int64_t i = 0; i < count; ++i) values.of[i] = LiteralOfShard(args, begin + i);
+    T* const x = args.out[0].as<T>() + begin;
+    const char* const error =
+        ForEach(Stream(args), count, [=] __device__(int64_t i) { x[i] = Narrow<T>(values.of[i]); });
+    if (error != nullptr) return error;
+  }
+  return nullptr;
 }
 
 // in: v (overwritten), x.

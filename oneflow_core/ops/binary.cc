@@ -14,9 +14,7 @@ template <Elements elements>
 absl::StatusOr<Types> InferBinary(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", elements}, {"b", elements}}));
   const TensorType &a = c.inputs[0], &b = c.inputs[1];
-  if (a.dtype != b.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat("dtypes differ: a is ", a.ToString(), ", b is ", b.ToString()));
-  }
+  OF_RETURN_IF_ERROR(CheckSameDType("a", a, "b", b));
   OF_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(a.shape, b.shape));
   return Outputs({{a.dtype, std::move(shape)}});
 }

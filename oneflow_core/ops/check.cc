@@ -22,6 +22,8 @@ bool Allows(Elements elements, DType dtype) {
       return dtype == DType::kInt32;
     case kCounter:
       return dtype == DType::kInt64;
+    case kBool:
+      return dtype == DType::kBool;
   }
   return false;
 }
@@ -40,6 +42,8 @@ const char* Describe(Elements elements) {
       return "i32";
     case kCounter:
       return "i64";
+    case kBool:
+      return "bool";
   }
   return "";
 }
@@ -98,9 +102,8 @@ absl::Status CheckOperands(const InferContext& c, absl::Span<const Operand> oper
       if (first_float == nullptr) {
         first_float = type;
         first_name = operand.name;
-      } else if (type->dtype != first_float->dtype) {
-        return absl::InvalidArgumentError(absl::StrCat("dtypes differ: ", first_name, " is ", first_float->ToString(),
-                                                       ", ", operand.name, " is ", type->ToString()));
+      } else {
+        OF_RETURN_IF_ERROR(CheckSameDType(first_name, *first_float, operand.name, *type));
       }
     }
     ++type;
@@ -119,6 +122,13 @@ absl::Status CheckType(absl::string_view name, const TensorType& type, const Ten
   if (type == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(name, " is ", type.ToString(), " but ", because, " needs ", expected.ToString()));
+}
+
+absl::Status CheckSameDType(absl::string_view a_name, const TensorType& a, absl::string_view b_name,
+                            const TensorType& b) {
+  if (a.dtype == b.dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtypes differ: ", a_name, " is ", a.ToString(), ", ", b_name, " is ", b.ToString()));
 }
 
 absl::Status CheckSame(absl::string_view a_name, const TensorType& a, absl::string_view b_name, const TensorType& b) {

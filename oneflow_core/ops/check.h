@@ -27,6 +27,7 @@ enum Elements {
   kFloat32,  // f32: statistics, optimizer state
   kIndex,    // i32
   kCounter,  // i64
+  kBool,     // bool
 };
 
 // How many dimensions an operand may have.
@@ -53,6 +54,9 @@ absl::Status CheckType(absl::string_view name, const TensorType& type, const Ten
                        absl::string_view because);
 // Both are the same: "a is f32[3], b is f32[4]; they must be the same".
 absl::Status CheckSame(absl::string_view a_name, const TensorType& a, absl::string_view b_name, const TensorType& b);
+// Both have the same elements: "dtypes differ: a is f32[3], b is i32[3]".
+absl::Status CheckSameDType(absl::string_view a_name, const TensorType& a, absl::string_view b_name,
+                            const TensorType& b);
 
 // Attributes. An absent attribute is `fallback` where there is one and otherwise an error, as is one of another kind or
 // outside [min, max].

@@ -11,6 +11,7 @@
   FAMILY(Plumbing)                  \
   FAMILY(Binary)                    \
   FAMILY(Unary)                     \
+  FAMILY(Compare)                   \
   FAMILY(Cast)                      \
   FAMILY(Bias)                      \
   FAMILY(Dropout)                   \

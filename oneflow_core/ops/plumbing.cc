@@ -69,6 +69,11 @@ void AddPlumbingOps(OpRegistry& registry) {
                 .infer = InferSame<kAny>,
                 .grad = ToGrad,
                 .precision = Precision::kFollow});
+  registry.Add({.name = "stop_gradient",  // an annotation without a gradient ends it
+                .kind = OpKind::kAnnotation,
+                .rule = "...->...; linear 0",
+                .infer = InferSame<kAny>,
+                .precision = Precision::kFollow});
   registry.Add({.name = "boxing", .kind = OpKind::kBoxing, .infer = InferBoxing, .ragged = RaggedUse::kOwn});
   registry.Add({.name = "accumulate",
                 .kind = OpKind::kAccumulate,

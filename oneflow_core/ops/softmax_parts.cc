@@ -3,7 +3,7 @@
 //
 //   m = reduce_max(x)                           P(max)     y = softmax_apply(x, m, exp_sum(x, m))
 //   s, z = softmax_sums(x, labels, m)           P          dx = softmax_grad_apply(dy, y, row_dot(dy, y))
-//   loss, lse = softmax_loss(m, s, z)                      correct = equal(first_index(x, m), labels)
+//   loss, lse = softmax_loss(m, s, z)                      correct = same_index(first_index(x, m), labels)
 //
 // x - m only keeps exp from overflowing: what is made of all parts does not depend on m. A part by itself does, and so
 // do the gradients here; they cancel where parts meet.
@@ -85,7 +85,7 @@ absl::StatusOr<Types> InferFirstIndex(const InferContext& c) {
   return Outputs({PerRow(DType::kInt32, x)});
 }
 
-absl::StatusOr<Types> InferEqual(const InferContext& c) {
+absl::StatusOr<Types> InferSameIndex(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kIndex}, {"b", kIndex}}));
   OF_RETURN_IF_ERROR(CheckSame("a", c.inputs[0], "b", c.inputs[1]));
   return Outputs({{DType::kFloat32, c.inputs[0].shape}});
@@ -164,7 +164,7 @@ void AddSoftmaxPartsOps(OpRegistry& registry) {
                 .full_inputs = {2}});
   registry.Add(
       {.name = "first_index", .rule = "...c,...->...; min c", .infer = InferFirstIndex, .flops = FlopsOfInput});
-  registry.Add({.name = "equal", .rule = "...,...->...", .infer = InferEqual});
+  registry.Add({.name = "same_index", .rule = "...,...->...", .infer = InferSameIndex});
 }
 
 }  // namespace oneflow::ops

@@ -19,11 +19,8 @@ Result Replicated(const RuleContext&) { return std::vector<Signature>{}; }
 
 RuleList Plumbing() {
   static constexpr OpRule kRules[] = {
-      {"to", Identity},
-      {"boxing", Identity},
-      {"fetch", Replicated},
-      {"sample_token", Replicated},
-      {"append_token", Replicated},
+      {"to", Identity},      {"stop_gradient", Identity},  {"boxing", Identity},
+      {"fetch", Replicated}, {"sample_token", Replicated}, {"append_token", Replicated},
   };
   return kRules;
 }

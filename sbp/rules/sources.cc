@@ -26,9 +26,8 @@ Result ReadData(const RuleContext& context) {
 
 RuleList Sources() {
   static constexpr OpRule kRules[] = {
-      {"variable", Variable},
-      {"constant", Variable},
-      {"read_data", ReadData},
+      {"variable", Variable}, {"constant", Variable},  {"literal", Variable},
+      {"arange", Variable},   {"read_data", ReadData},
   };
   return kRules;
 }

@@ -102,7 +102,8 @@ TEST_P(SoftmaxPartsTest, WithAllColumnsTheyAreTheWholeKernels) {
     ExpectNear(Whole("softmax_apply", {x, m, s}), y, tolerance, "y");
     ExpectNear(Whole("softmax_grad_apply", {dy, y, Whole("row_dot", {dy, y})}), Whole("softmax_grad", {dy, y}),
                tolerance, "dx");
-    ExpectNear(Whole("equal", {Whole("first_index", {x, m}), labels}), Whole("top1_correct", {x, labels}), 0, "top 1");
+    ExpectNear(Whole("same_index", {Whole("first_index", {x, m}), labels}), Whole("top1_correct", {x, labels}), 0,
+               "top 1");
   }
 }
 
@@ -124,7 +125,7 @@ TEST_P(SoftmaxPartsTest, OfUnevenShardsTheyAddUpToTheWhole) {
     ExpectNear(Whole("softmax_loss", {m, sums[0], sums[1]}, 1), want[1], 2e-6, "lse");
 
     const RefTensor best = InShards("first_index", {}, {x, m}, {indices}, cut, Least)[0];
-    ExpectNear(Whole("equal", {best, labels}), (*Reference("top1_correct", {}, in))[0], 0, "top 1");
+    ExpectNear(Whole("same_index", {best, labels}), (*Reference("top1_correct", {}, in))[0], 0, "top 1");
 
     const RefTensor s = InShards("exp_sum", {}, {x, m}, {per_row}, cut, Sum)[0];
     const RefTensor y = InShards("softmax_apply", {}, {x, m, s}, {per_element}, cut, nullptr)[0];

@@ -66,7 +66,7 @@ class RandomModel {
   }
   Tensor Annotated(const Tensor& x, int percent) {
     if (!x.valid() || !Chance(percent)) return x;
-    return x.To(Wishes(x.type(), /*may_be_partial=*/true));
+    return x.To(Wishes(x.type(), /*may_be_partial=*/x.type().dtype != DType::kBool));  // which are no addends
   }
   // A new weight or, now and then, one of that shape that is there already.
   Tensor Weight(const std::vector<int64_t>& shape, const char* init = "normal(0.3)") {
@@ -104,7 +104,7 @@ class RandomModel {
     if (!x.valid()) return x;
     const int rank = x.shape().rank();
     const int64_t last = x.shape()[rank - 1];
-    switch (Draw(17)) {
+    switch (Draw(18)) {
       case 0:
       case 1:
       case 2:
@@ -140,9 +140,25 @@ class RandomModel {
         return Concat({x, Annotated(Tanh(x), 50)}, Draw(rank));
       case 15:
         return rank == 3 ? Attention(x, Annotated(x, 30), x, last % 2 == 0 ? 2 : 1, Chance(50)) : Softmax(x);
+      case 16:
+        return Chosen(x);
       default:
         return Chance(50) ? ReduceMax(x, {Draw(rank)}, true) : Dropout(x, 0.2);
     }
+  }
+
+  // One of two by a condition that no rounding changes: of positions along a dimension, and of constants.
+  Tensor Chosen(const Tensor& x) {
+    const int axis = Draw(x.shape().rank());
+    std::vector<int64_t> column(x.shape().rank() - axis, 1);
+    column[0] = x.shape()[axis];
+    const Tensor at = Reshape(Arange(builder_, DType::kInt32, column[0], Draw(3), 1 + Draw(2)), column);
+    std::vector<double> values;
+    for (int64_t i = 0; i < x.shape()[x.shape().rank() - 1]; ++i) values.push_back(Draw(3));
+    const Tensor drawn = Constant(builder_, {DType::kInt32, {static_cast<int64_t>(values.size())}}, values);
+    const Tensor condition = Annotated(Chance(50) ? at < 3 : at > drawn, 30);
+    const Tensor other = Chance(50) ? Annotated(Tanh(x), 30) : StopGradient(Annotated(x, 30));
+    return Where(Chance(50) ? condition : (!condition) | (drawn <= 1), x, other);
   }
 
   // A function of one tensor, of what it may be given. Not sign, which a rounding changes.

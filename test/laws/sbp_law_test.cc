@@ -79,7 +79,7 @@ TEST_F(SbpLawTest, EveryOpWithAKernelHasACase) {
     }
   }
   // What the compiler dissolves, and what the runtime does itself.
-  EXPECT_EQ(without_kernel, (std::set<std::string>{"to", "boxing", "fetch", "variable", "read_data"}));
+  EXPECT_EQ(without_kernel, (std::set<std::string>{"to", "stop_gradient", "boxing", "fetch", "variable", "read_data"}));
 }
 
 TEST_F(SbpLawTest, EverySignatureHoldsOnOneAxis) {

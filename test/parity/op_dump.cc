@@ -56,7 +56,7 @@ absl::Status Run(DeviceContext& device, const OpRegistry& ops, const Graph& grap
   for (NodeId id = first; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     if (node.op == "variable") continue;
-    if (node.op == "to") {  // has no kernel: the compiler removes it
+    if (ops.Is(node.op, OpKind::kAnnotation)) {  // has no kernel: the compiler removes it
       (*values)[node.outputs[0]] = values->at(node.inputs[0]);
       continue;
     }

@@ -173,6 +173,20 @@ TEST(AutodiffTest, AnOpWithoutGradientBesideThePathIsNoError) {
   EXPECT_OK(Differentiate(std::move(graph)));
 }
 
+// What decides between two, and what is stopped, are constants to the gradient.
+TEST(AutodiffTest, NoGradientFlowsPastAComparisonOrAStop) {
+  GraphBuilder b(Ops(), "stopped");
+  const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));
+  const Tensor stopped = MatMul(StopGradient(x), Weight(b, "v", {4, 4}));
+  b.SetLoss(ReduceMean(Where(x > 0, stopped, Scale(stopped, 2))));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  std::vector<std::string> warnings;
+  VariableDists variables;
+  ASSERT_OK_AND_ASSIGN(graph, RunPasses(std::move(graph), Options({}), Ops(), variables, nullptr, &warnings));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("node 'w' (variable")));
+  EXPECT_THAT(NamesOf(graph, "adamw_update"), ElementsAre("v/update"));
+}
+
 TEST(AutodiffTest, RefusesALossWithNothingToTrain) {
   GraphBuilder b(Ops(), "constant");
   b.SetLoss(ReduceMean(ReadSamples(b, 4).rows));

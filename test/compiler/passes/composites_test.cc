@@ -28,7 +28,7 @@ TEST(CompositesTest, ExpansionKeepsTheNameAndTheOutputsOfTheWhole) {
   EXPECT_EQ(after.value(last.outputs[1]).type, before.value(whole.outputs[1]).type);
   EXPECT_EQ(ProducerOf(after, last, 0).op, "reduce_max");
   EXPECT_EQ(ProducerOf(after, last, 1).name, "softmax_cross_entropy/softmax_sums");
-  EXPECT_EQ(NodeOf(after, "top1_correct").op, "equal");
+  EXPECT_EQ(NodeOf(after, "top1_correct").op, "same_index");
 }
 
 TEST(CompositesTest, OneDeviceHasNothingToSplit) {

@@ -5,7 +5,7 @@ namespace oneflow {
 namespace {
 
 TEST(PlumbingRulesTest, EveryStatePassesWhereNothingIsComputed) {
-  for (const char* op : {"to", "boxing"}) {
+  for (const char* op : {"to", "stop_gradient", "boxing"}) {
     EXPECT_THAT(SignatureTexts(op, "...->...; linear 0", "f32[4]", "f32[4]", 2),
                 ElementsAre("S(0)->S(0)", "P->P", "P(max)->P(max)", "P(min)->P(min)", "B->B"));
   }

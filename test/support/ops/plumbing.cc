@@ -1,6 +1,7 @@
 // What tests know of the ops that pass tensors on and keep state. `accumulate` is the sum of one micro-batch.
 #include <cmath>
 
+#include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
 namespace oneflow::testing::PlumbingOps {
@@ -10,6 +11,8 @@ constexpr const char kTypes[] = R"(
 to(f32[2]) = f32[2]
 to(u8[2]) = u8[2]
 to() ! takes 1 inputs (x) but is given 0
+stop_gradient(f32[2,3]) = f32[2,3]
+stop_gradient() ! takes 1 inputs (x) but is given 0
 boxing(i32[2]) = i32[2]
 boxing(i32[2] i32[2]) ! takes 1 inputs (x) but is given 2
 accumulate(f32[2,3]) = f32[2,3]
@@ -33,6 +36,7 @@ accumulate(f32[8,4]) | S(0)->S(0) S(1)->S(1) P->P | - | - | acc_op.cpp | over mi
 
 void AddExamples(Random& r, OpCases& cases) {
   cases.push_back({"to", "small", {}, {r.Uniform({7, 5})}});
+  cases.push_back({"stop_gradient", "small", {}, {r.Uniform({7, 5})}});
   cases.push_back({"accumulate", "small", {}, {r.Uniform({7, 5})}});
   cases.push_back({"accumulate", "integers", {}, {r.Integers({7, 5}, 100)}, 0});
   cases.push_back({"assign", "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
@@ -58,6 +62,7 @@ void AddEdges(Random& r, OpCases& cases) {
 OpFacts Facts() {
   OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"to", [](RefCall& c) { return Tensors{c.in[0]}; }},
+                     {"stop_gradient", [](RefCall& c) { return Tensors{c.in[0]}; }},
                      {"accumulate", [](RefCall& c) { return Tensors{c.in[0]}; }},
                      {"assign",
                       [](RefCall& c) {
@@ -69,7 +74,9 @@ OpFacts Facts() {
                         for (double& v : c.in[0].values) v += 1;
                         return Tensors{};
                       }}};
-  facts.without_gradient = {{"boxing", "only the compiler adds it"},
+  facts.dsl = {{[](Operands d) { return StopGradient(d.F32({2, 3})); }, "stop_gradient", "f32[2,3]"}};
+  facts.without_gradient = {{"stop_gradient", "ends it"},
+                            {"boxing", "only the compiler adds it"},
                             {"accumulate", "only the compiler adds it"},
                             {"fetch", "a sink"},
                             {"assign", "a sink"},

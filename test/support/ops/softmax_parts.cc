@@ -69,7 +69,7 @@ Tensors FirstIndex(RefCall& c) {
   return {index};
 }
 
-Tensors Equal(RefCall& c) {
+Tensors SameIndex(RefCall& c) {
   RefTensor y = Zeros(c.in[0].dims);
   for (int64_t i = 0; i < y.count(); ++i) y.values[i] = c.in[0].values[i] == c.in[1].values[i] ? 1 : 0;
   return {y};
@@ -106,9 +106,9 @@ first_index(f32[2,3,7] f32[2,3]) = i32[2,3]
 first_index(bf16[7] bf16[]) = i32[]
 first_index(f32[2,7] f32[7]) ! m is f32[7] but x, which is f32[2,7], needs f32[2]
 first_index(f32[2,2147483648] f32[2]) ! x is f32[2,2147483648], more columns than an i32 can number
-equal(i32[2,3] i32[2,3]) = f32[2,3]
-equal(i32[2] i32[]) ! a is i32[2], b is i32[]; they must be the same
-equal(f32[2] f32[2]) ! a is f32[2] but must be i32
+same_index(i32[2,3] i32[2,3]) = f32[2,3]
+same_index(i32[2] i32[]) ! a is i32[2], b is i32[]; they must be the same
+same_index(f32[2] f32[2]) ! a is f32[2] but must be i32
 )";
 
 constexpr const char kSignatures[] = R"(
@@ -141,7 +141,7 @@ void AddExamples(Random& r, OpCases& cases) {
     const RefTensor m = Of(DType::kFloat32, r.Integers(Dims(shape.begin(), shape.end() - 1), 4));
     cases.push_back({"first_index", "small", {}, {Of(DType::kFloat32, r.Integers(shape, 3)), m}, 0});
   }
-  cases.push_back({"equal", "small", {}, {r.Integers({7, 5}, 2), r.Integers({7, 5}, 2)}, 0});
+  cases.push_back({"same_index", "small", {}, {r.Integers({7, 5}, 2), r.Integers({7, 5}, 2)}, 0});
 }
 
 void AddEdges(Random& r, OpCases& cases) {
@@ -161,7 +161,7 @@ void AddEdges(Random& r, OpCases& cases) {
       RefTensor wanted = MaxOfRows(ties);
       if (wanted.count() > 3) wanted.values[3] = 99;  // of no column
       cases.push_back({"first_index", "ties", {}, {ties, wanted}, 0});
-      cases.push_back({"equal", "labels", {}, {labels, r.Integers(rows, c)}, 0});
+      cases.push_back({"same_index", "labels", {}, {labels, r.Integers(rows, c)}, 0});
     }
     cases.push_back({"softmax_loss", "rows", {}, {r.Uniform(rows, -9, 9), r.Uniform(rows, 1, 90), r.Uniform(rows)}});
     Dims none = rows;
@@ -179,13 +179,13 @@ OpFacts Facts() {
   facts.reference = {{"softmax_sums", SoftmaxSums}, {"softmax_loss", SoftmaxLoss},
                      {"exp_sum", ExpSum},           {"softmax_apply", SoftmaxApply},
                      {"row_dot", RowDot},           {"softmax_grad_apply", SoftmaxGradApply},
-                     {"first_index", FirstIndex},   {"equal", Equal}};
+                     {"first_index", FirstIndex},   {"same_index", SameIndex}};
   facts.dsl = {{[](Operands d) { return RowDot(d.F32({2, 3}), d.F32({2, 3})); }, "row_dot", "f32[2]"}};
   facts.without_gradient = {{"softmax_sums", "made after differentiation"},
                             {"softmax_loss", "made after differentiation"},
                             {"softmax_grad_apply", "made after differentiation"},
                             {"first_index", "ends in integers"},
-                            {"equal", "of integers"}};
+                            {"same_index", "of integers"}};
   return facts;
 }
 

@@ -1,5 +1,6 @@
-// What tests know of the sources: a constant is its value everywhere. Variables and data are the runtime's.
+// What tests know of the sources: a constant is its values everywhere. Variables and data are the runtime's.
 #include "oneflow_core/functional.h"
+#include "oneflow_core/literal.h"
 #include "test/support/ops/kit.h"
 
 namespace oneflow::testing::SourceOps {
@@ -52,6 +53,18 @@ constant() {dtype=f32 shape=[2] value=0.5} = f32[2]
 constant() {dtype=i64 shape=[] value=3} = i64[]
 constant() {dtype=f32 shape=[2]} ! attribute 'value' is missing
 constant() {dtype=f32 shape=[2] value=one} ! attribute 'value' is a string but must be a number
+literal() {dtype="f32", shape=[2], values="1,-inf"} = f32[2]
+literal() {dtype="i32", shape=[0,2], values=""} = i32[0,2]
+literal() {dtype="f32", shape=[2], values="1"} ! attribute 'values' has 1 numbers for f32[2]
+literal() {dtype="f32", shape=[2], values="1,x"} ! attribute 'values' is '1,x', not numbers with commas
+literal() {dtype="f32", shape=[2], values="1,2,"} ! attribute 'values' is '1,2,', not numbers with commas
+literal() {dtype="i32", shape=[2], values="1,2.5"} ! attribute 'values' is 2.5 but the constant is of integers (i32)
+literal() {dtype="f32", shape=[2]} ! attribute 'values' is missing
+arange() {dtype=f32 shape=[5] start=0.5 step=0.25} = f32[5]
+arange() {dtype=i32 shape=[0] start=3 step=-1} = i32[0]
+arange() {dtype=i32 shape=[5] start=0 step=0.5} ! attribute 'step' is 0.5 but the constant is of integers (i32)
+arange() {dtype=f32 shape=[5,2] start=0 step=1} ! makes floats, i32 or i64 along 1 dimension, not f32[5,2]
+arange() {dtype=bool shape=[5] start=0 step=1} ! makes floats, i32 or i64 along 1 dimension, not bool[5]
 constant() {dtype=i32 shape=[2] value=0.5} ! attribute 'value' is 0.5 but the constant is of integers (i32)
 )";
 
@@ -59,14 +72,33 @@ constexpr const char kSignatures[] = R"(
 constant() {dtype="f32", shape=[8,4], value=1.0} | ->S(0) ->S(1) | - | - | constant_op.cpp | so variable
 )";
 
-void AddExamples(Random&, OpCases& cases) {
+AttrMap Literal(DType dtype, const Dims& shape, const std::vector<double>& values) {
+  return {{"dtype", std::string(Name(dtype))}, {"shape", shape}, {"values", LiteralText(values)}};
+}
+AttrMap Arange(DType dtype, int64_t size, double start, double step) {
+  return {{"dtype", std::string(Name(dtype))}, {"shape", Dims{size}}, {"start", start}, {"step", step}};
+}
+
+void AddExamples(Random& r, OpCases& cases) {
+  cases.push_back({"literal", "small", Literal(DType::kFloat32, {7, 5}, r.Uniform({35}).values), {}});
+  cases.push_back({"literal", "integers", Literal(DType::kInt32, {7}, r.Integers({7}, 100).values), {}, 0});
+  cases.push_back({"arange", "small", Arange(DType::kFloat32, 7, 0.5, -0.25), {}});
+  cases.push_back({"arange", "integers", Arange(DType::kInt32, 7, -3, 2), {}, 0});
   for (const DType dtype : {DType::kFloat32, DType::kInt64}) {
     cases.push_back(
         {"constant", "small", {{"dtype", std::string(Name(dtype))}, {"shape", Dims{7, 5}}, {"value", 3.0}}, {}});
   }
 }
 
-void AddEdges(Random&, OpCases& cases) {
+void AddEdges(Random& r, OpCases& cases) {
+  for (const DType dtype : kAllDTypes) {
+    cases.push_back({"literal", "dtypes", Literal(dtype, {3, 19}, r.Small({3, 19}, dtype).values), {}, 0});
+    if (dtype == DType::kUInt8 || dtype == DType::kBool) continue;
+    cases.push_back({"arange", "dtypes", Arange(dtype, 37, 2, 3), {}, 0});
+  }
+  cases.push_back({"literal", "many", Literal(DType::kFloat32, {1000}, r.Uniform({1000}).values), {}, 1e-7});
+  cases.push_back({"literal", "none", Literal(DType::kFloat32, {0, 3}, {}), {}, 0});
+  cases.push_back({"arange", "none", Arange(DType::kFloat32, 0, 1, 1), {}, 0});
   for (const DType dtype : kAllDTypes) {
     cases.push_back(
         {"constant", "dtypes", {{"dtype", std::string(Name(dtype))}, {"shape", Dims{3, 7}}, {"value", 1.0}}, {}, 0});
@@ -84,6 +116,20 @@ OpFacts Facts() {
                         std::fill(x.values.begin(), x.values.end(), c.attrs.Double("value"));
                         return Tensors{x};
                       }}};
+  facts.reference.emplace_back("literal", [](RefCall& c) {
+    RefTensor x = Zeros(c.attrs.Ints("shape"));
+    ParseDType(c.attrs.String("dtype").c_str(), &x.dtype);
+    x.values = *ParseLiteral(c.attrs.String("values"));
+    return Tensors{x};
+  });
+  facts.reference.emplace_back("arange", [](RefCall& c) {
+    RefTensor x = Zeros(c.attrs.Ints("shape"));
+    ParseDType(c.attrs.String("dtype").c_str(), &x.dtype);
+    for (size_t i = 0; i < x.values.size(); ++i) {
+      x.values[i] = c.attrs.Double("start") + c.attrs.Double("step") * static_cast<double>(i);
+    }
+    return Tensors{x};
+  });
   facts.dsl = {{[](Operands d) {
                   return ReadText(d.b, 4, 8, {{"path", std::string("f")}}).labels;
                 },
@@ -93,8 +139,17 @@ OpFacts Facts() {
                {[](Operands d) {
                   return Constant(d.b, {DType::kInt64, {2}}, 3);
                 },
-                "constant", "i64[2]"}};
-  facts.without_gradient = {{"variable", "a source"}, {"read_data", "a source"}, {"constant", "a source"}};
+                "constant", "i64[2]"},
+               {[](Operands d) {
+                  return Constant(d.b, {DType::kFloat32, {3}}, std::vector<double>{0.1, -2, 3});
+                },
+                "literal", "f32[3]"},
+               {[](Operands d) { return Arange(d.b, DType::kInt32, 5); }, "arange", "i32[5]"}};
+  facts.without_gradient = {{"variable", "a source"},
+                            {"read_data", "a source"},
+                            {"constant", "a source"},
+                            {"literal", "a source"},
+                            {"arange", "a source"}};
   return facts;
 }
 

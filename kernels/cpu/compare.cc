@@ -1,0 +1,60 @@
+// Comparisons and logical functions of two tensors, and where, with NumPy's broadcasting.
+#include "kernels/cpu/broadcast.h"
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/kernel_lists.h"
+#include "oneflow_core/elementwise_functions.h"
+
+namespace oneflow::cpu {
+namespace {
+
+template <typename T, typename F>
+const char* Compare(const KernelArgs& args, F f) {
+  const T* const all_a = args.in[0].as<const T>();
+  const T* const all_b = args.in[1].as<const T>();
+  bool* const all_y = args.out[0].as<bool>();
+  const auto compare = [&](const BroadcastRun<2>& run) {
+    const T *const a = all_a + run.from[0], *const b = all_b + run.from[1];
+    bool* const y = all_y + run.to;
+    const auto [a_stride, b_stride] = run.stride;
+    if (a_stride == 1 && b_stride == 1) {
+      for (int64_t i = 0; i < run.count; ++i) y[i] = f(Value(a[i]), Value(b[i]));
+    } else {
+      for (int64_t i = 0; i < run.count; ++i) y[i] = f(Value(a[i * a_stride]), Value(b[i * b_stride]));
+    }
+  };
+  ForRuns(BroadcastLoop(args.in[0], args.in[1], args.out[0]), 2 * sizeof(T) + 1, compare);
+  return nullptr;
+}
+
+#define OF_DEFINE_KERNEL(Name, op, f)                                     \
+  template <typename T>                                                   \
+  const char* Name##Kernel(const KernelArgs& args) {                      \
+    return Compare<T>(args, [](auto a, auto b) OF_INLINED { return f; }); \
+  }
+ONEFLOW_COMPARISONS(OF_DEFINE_KERNEL)
+ONEFLOW_LOGICAL_FUNCTIONS(OF_DEFINE_KERNEL)
+#undef OF_DEFINE_KERNEL
+
+// in: a, b, condition. An element is read before it is written, so y may be a's or b's memory.
+template <typename T>
+const char* Where(const KernelArgs& args) {
+  const T *const a = args.in[0].as<const T>(), *const b = args.in[1].as<const T>();
+  const bool* const condition = args.in[2].as<const bool>();
+  T* const y = args.out[0].as<T>();
+  const auto choose = [&](const BroadcastRun<3>& run) {
+    const auto [a_stride, b_stride, condition_stride] = run.stride;
+    for (int64_t i = 0; i < run.count; ++i) {
+      const T from_a = a[run.from[0] + i * a_stride], from_b = b[run.from[1] + i * b_stride];
+      y[run.to + i] = condition[run.from[2] + i * condition_stride] ? from_a : from_b;
+    }
+  };
+  ForRuns(BroadcastLoop<3>({&args.in[0], &args.in[1], &args.in[2]}, args.out[0]), 3 * sizeof(T) + 1, choose);
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList CompareKernels() { return {OF_COMPARE_KERNELS}; }
+
+}  // namespace oneflow::cpu
