@@ -9,6 +9,7 @@
 
 #define ONEFLOW_KERNEL_FAMILIES(FAMILY) \
   FAMILY(Attention)                     \
+  FAMILY(AvgPool2d)                     \
   FAMILY(BatchNorm)                     \
   FAMILY(Bias)                          \
   FAMILY(Binary)                        \

@@ -267,6 +267,14 @@ Tensor MaxPool2d(Tensor x, int64_t kernel, int64_t stride, Location loc) {
   return Call1("max_pool2d", {x}, {{"kernel", kernel}, {"stride", stride}}, loc);
 }
 
+Tensor AvgPool2d(Tensor x, int64_t kernel, int64_t stride, int64_t padding, Location loc) {
+  return Call1("avg_pool2d", {x}, {{"kernel", kernel}, {"stride", stride}, {"padding", padding}}, loc);
+}
+
+Tensor AdaptiveAvgPool2d(Tensor x, int64_t height, int64_t width, Location loc) {
+  return Call1("adaptive_avg_pool2d", {x}, {{"height", height}, {"width", width}}, loc);
+}
+
 TextBatch ReadText(GraphBuilder& builder, int64_t batch, int64_t context, AttrMap attrs, Location loc) {
   attrs.Set("dataset", std::string("text"));
   attrs.Set("batch", batch);

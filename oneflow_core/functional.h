@@ -161,6 +161,10 @@ Tensor Top1Correct(Tensor logits, Tensor labels, Location loc = Location::curren
 // x [n,c,h,w] with k [o,c,i,j]; stride and padding are those of both axes.
 Tensor Conv2d(Tensor x, Tensor k, int64_t stride = 1, int64_t padding = 0, Location loc = Location::current());
 Tensor MaxPool2d(Tensor x, int64_t kernel, int64_t stride, Location loc = Location::current());
+// Means of windows, in which the padding counts as zeros.
+Tensor AvgPool2d(Tensor x, int64_t kernel, int64_t stride, int64_t padding = 0, Location loc = Location::current());
+// Means of as many windows as the result has pixels: [n,c,height,width].
+Tensor AdaptiveAvgPool2d(Tensor x, int64_t height, int64_t width, Location loc = Location::current());
 
 // Ragged tensors (oneflow_core/ragged.h): of x [g..,m,..] the first counts[g..] of m rows.
 Tensor KeepRows(Tensor x, Tensor counts, Location loc = Location::current());

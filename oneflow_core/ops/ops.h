@@ -39,6 +39,7 @@
   FAMILY(CrossEntropy)              \
   FAMILY(Conv2d)                    \
   FAMILY(MaxPool2d)                 \
+  FAMILY(AvgPool2d)                 \
   FAMILY(Reorder)                   \
   FAMILY(Optimizer)                 \
   FAMILY(Generation)                \

@@ -104,7 +104,7 @@ class RandomModel {
     if (!x.valid()) return x;
     const int rank = x.shape().rank();
     const int64_t last = x.shape()[rank - 1];
-    switch (Draw(18)) {
+    switch (Draw(19)) {
       case 0:
       case 1:
       case 2:
@@ -142,6 +142,9 @@ class RandomModel {
         return rank == 3 ? Attention(x, Annotated(x, 30), x, last % 2 == 0 ? 2 : 1, Chance(50)) : Softmax(x);
       case 16:
         return Chosen(x);
+      case 17:
+        if (rank != 4) return Sigmoid(x);
+        return Chance(50) ? AdaptiveAvgPool2d(x, 1 + Draw(3), 1 + Draw(3)) : AvgPool2d(x, 2, 1 + Draw(2), 1);
       default:
         return Chance(50) ? ReduceMax(x, {Draw(rank)}, true) : Dropout(x, 0.2);
     }

@@ -233,6 +233,14 @@ def max_pool2d_grad(a, dy, index):
     return flat.scatter_add(2, index.long().flatten(2), dy.flatten(2)).unflatten(2, (a["height"], a["width"]))
 
 
+def avg_pool2d(a, x):
+    return F.avg_pool2d(x, a["kernel"], a["stride"], a.get("padding", 0))
+
+
+def zeros_of_plane(a, dy):
+    return torch.zeros(*dy.shape[:2], a["height"], a["width"], dtype=dy.dtype)
+
+
 def extremum_count(a, x, y):
     # y is the maximum of x.
     return reduction(torch.sum)(a, (x == reduction(torch.amax)({**a, "keepdims": True}, x)).double())
@@ -430,6 +438,11 @@ OPS = {
         padding=a["padding"]),
     "max_pool2d": lambda a, x: F.max_pool2d(x, a["kernel"], a["stride"], return_indices=True),
     "max_pool2d_grad": max_pool2d_grad,
+    "avg_pool2d": lambda a, x: avg_pool2d(a, x),
+    "avg_pool2d_grad": lambda a, dy: gradient(lambda x: avg_pool2d(a, x), zeros_of_plane(a, dy), dy),
+    "adaptive_avg_pool2d": lambda a, x: F.adaptive_avg_pool2d(x, (a["height"], a["width"])),
+    "adaptive_avg_pool2d_grad": lambda a, dy: gradient(lambda x: F.adaptive_avg_pool2d(x, dy.shape[2:]),
+                                                       zeros_of_plane(a, dy), dy),
     "rotary": rotary,
     "attention": attention,
     "attention_grad": attention_grad,
