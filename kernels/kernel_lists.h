@@ -45,8 +45,8 @@
     "top_k", DType::kFloat32, TopK                                                            \
   }
 
-#define OF_AVG_POOL2D_KERNELS                                                                              \
-  OF_FLOAT_KERNELS("avg_pool2d", AvgPool2d), OF_FLOAT_KERNELS("avg_pool2d_grad", AvgPool2dGrad),           \
+#define OF_AVG_POOL2D_KERNELS                                                                    \
+  OF_FLOAT_KERNELS("avg_pool2d", AvgPool2d), OF_FLOAT_KERNELS("avg_pool2d_grad", AvgPool2dGrad), \
       OF_FLOAT_KERNELS("adaptive_avg_pool2d", AvgPool2d), OF_FLOAT_KERNELS("adaptive_avg_pool2d_grad", AvgPool2dGrad)
 
 // NameKernel<T> of each row of the tables of comparisons and of logical functions.

@@ -51,6 +51,14 @@ Tensor Reduce(absl::string_view op, Tensor x, std::vector<int64_t> axes, bool ke
   return Call1(op, {x}, {{"axes", std::move(axes)}, {"keepdims", keepdims}}, loc);
 }
 
+// One dilation and one group are left out.
+AttrMap AttrsOf(const ConvWindow& window) {
+  AttrMap attrs = {{"stride", window.stride}, {"padding", window.padding}};
+  if (window.dilation != 1) attrs.Set("dilation", window.dilation);
+  if (window.groups != 1) attrs.Set("groups", window.groups);
+  return attrs;
+}
+
 // The mean over the rows of a ragged x that are filled, and over the other `axes`, which are ascending: their sum, by
 // how many elements that is. Of groups without rows it is 0.
 Tensor MeanOfRows(Tensor x, const std::vector<int64_t>& axes, bool keepdims, Location loc) {
@@ -260,7 +268,24 @@ Tensor PadRows(Tensor x, Location loc) {
 Tensor RowCounts(Tensor ids, int64_t size, Location loc) { return Call1("row_counts", {ids}, {{"size", size}}, loc); }
 
 Tensor Conv2d(Tensor x, Tensor k, int64_t stride, int64_t padding, Location loc) {
-  return Call1("conv2d", {x, k}, {{"stride", stride}, {"padding", padding}}, loc);
+  return Conv2d(x, k, {.stride = stride, .padding = padding}, loc);
+}
+
+Tensor Conv2d(Tensor x, Tensor k, const ConvWindow& window, Location loc) {
+  return Call1("conv2d", {x, k}, AttrsOf(window), loc);
+}
+
+Tensor ConvTranspose2d(Tensor x, Tensor k, const ConvWindow& window, int64_t output_padding, Location loc) {
+  AttrMap attrs = AttrsOf(window);
+  if (x.valid() && k.valid() && x.shape().rank() == 4 && k.shape().rank() == 4) {
+    const auto size = [&](int dim) {
+      return (x.shape()[dim] - 1) * window.stride - 2 * window.padding + (k.shape()[dim] - 1) * window.dilation + 1 +
+             output_padding;
+    };
+    attrs.Set("height", size(2));
+    attrs.Set("width", size(3));
+  }
+  return Call1("conv2d_dgrad", {x, k}, std::move(attrs), loc);
 }
 
 Tensor MaxPool2d(Tensor x, int64_t kernel, int64_t stride, Location loc) {

@@ -158,6 +158,16 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc = Location
 // 1 for each row whose largest logit is the label's, else 0.
 Tensor Top1Correct(Tensor logits, Tensor labels, Location loc = Location::current());
 
+// Of both axes. `groups` of channels are convolved apart: k has the channels of one.
+struct ConvWindow {
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+// x [n,c,h,w] with k [o,c/groups,i,j].
+Tensor Conv2d(Tensor x, Tensor k, const ConvWindow& window, Location loc = Location::current());
+// The transpose of the convolution that makes x [n,o,p,q] of the result [n,c,h,w], with k [o,c/groups,i,j]. Several sizes
+// may give that of x under a stride: the result is the smallest, and `output_padding` larger.
+Tensor ConvTranspose2d(Tensor x, Tensor k, const ConvWindow& window, int64_t output_padding = 0,
+                       Location loc = Location::current());
 // x [n,c,h,w] with k [o,c,i,j]; stride and padding are those of both axes.
 Tensor Conv2d(Tensor x, Tensor k, int64_t stride = 1, int64_t padding = 0, Location loc = Location::current());
 Tensor MaxPool2d(Tensor x, int64_t kernel, int64_t stride, Location loc = Location::current());

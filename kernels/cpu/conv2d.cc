@@ -121,8 +121,14 @@ memory::desc Plain(const TensorArg& x, Tag tag) {
 // What the three ops share.
 struct Geometry {
   // `narrow`: bf16 is convolved as such. `winograd`: where that is faster, if the library has it.
-  Geometry(const AttrMap& attrs, bool narrow, bool winograd)
-      : narrow(narrow), winograd(winograd), strides(2, attrs.Int("stride", 1)), padding(2, attrs.Int("padding")) {
+  // x and k are those of the convolution: k has the channels of one group.
+  Geometry(const AttrMap& attrs, const TensorArg& x, const TensorArg& k, bool narrow, bool winograd)
+      : narrow(narrow),
+        winograd(winograd),
+        groups(x.dims[1] / k.dims[1]),
+        strides(2, attrs.Int("stride", 1)),
+        dilates(2, attrs.Int("dilation", 1) - 1),
+        padding(2, attrs.Int("padding")) {
     primitive.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
@@ -132,6 +138,18 @@ struct Geometry {
     return {memory::dims(x.dims, x.dims + x.rank), is_bf16 ? memory::data_type::bf16 : memory::data_type::f32,
             Tag::any};
   }
+  // Of a kernel [o,c,i,j], which the library sees as [groups,o/groups,c,i,j] where there are several.
+  memory::desc AnyKernel(const TensorArg& k) const { return AnyKernel(k, narrow && k.dtype == DType::kBFloat16); }
+  memory::desc AnyKernel(const TensorArg& k, bool is_bf16) const {
+    return {KernelDims(k), is_bf16 ? memory::data_type::bf16 : memory::data_type::f32, Tag::any};
+  }
+  memory::desc PlainKernel(const TensorArg& k) const {
+    return {KernelDims(k), Plain(k, Tag::oihw).data_type(), groups == 1 ? Tag::oihw : Tag::goihw};
+  }
+  memory::dims KernelDims(const TensorArg& k) const {
+    if (groups == 1) return {k.dims, k.dims + k.rank};
+    return {groups, k.dims[0] / groups, k.dims[1], k.dims[2], k.dims[3]};
+  }
 
   // Of a convolution with k that gives y. Winograd's way makes 4x4 outputs at a time: the library's takes half the time
   // of the direct one where there are enough of them and of channels (kernels/NOTES.md). Its own choice (`auto`) asks
@@ -139,21 +157,22 @@ struct Geometry {
   dnnl::algorithm Algorithm(const TensorArg& k, const TensorArg& y) const {
     constexpr int64_t kFewestTiles = 128, kFewestChannels = 32;
     const int64_t tiles = y.dims[0] * ((y.dims[2] + 3) / 4) * ((y.dims[3] + 3) / 4);
-    const bool suits = k.dims[2] == 3 && k.dims[3] == 3 && strides[0] == 1 && tiles >= kFewestTiles &&
-                       std::min(k.dims[0], k.dims[1]) >= kFewestChannels;
+    const bool suits = k.dims[2] == 3 && k.dims[3] == 3 && strides[0] == 1 && dilates[0] == 0 && groups == 1 &&
+                       tiles >= kFewestTiles && std::min(k.dims[0], k.dims[1]) >= kFewestChannels;
     return winograd && suits ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
   }
 
   bool narrow, winograd;
-  memory::dims strides, padding;
+  int64_t groups;
+  memory::dims strides, dilates, padding;
   dnnl::primitive_attr primitive;
 };
 
 // The roles of in[0], in[1] and out[0] in each op, x being the convolution's input, k its kernel, y its output.
 convolution_forward::primitive_desc ForwardDesc(const Geometry& g, const TensorArg& x, const TensorArg& k,
                                                 const TensorArg& y) {
-  return {{dnnl::prop_kind::forward_training, g.Algorithm(k, y), g.Any(x), g.Any(k), g.Any(y), g.strides, g.padding,
-           g.padding},
+  return {{dnnl::prop_kind::forward_training, g.Algorithm(k, y), g.Any(x), g.AnyKernel(k), g.Any(y), g.strides,
+           g.dilates, g.padding, g.padding},
           g.primitive,
           CpuEngine()};
 }
@@ -163,8 +182,8 @@ convolution_forward::primitive_desc ForwardDesc(const Geometry& g, const TensorA
 convolution_forward::primitive_desc HintDesc(const Geometry& g, const TensorArg& x, const TensorArg& k,
                                              const TensorArg& y) {
   const bool is_bf16 = g.narrow && (x.dtype == DType::kBFloat16 || y.dtype == DType::kBFloat16);
-  return {{dnnl::prop_kind::forward_training, g.Algorithm(k, y), g.Any(x, is_bf16), g.Any(k, is_bf16),
-           g.Any(y, is_bf16), g.strides, g.padding, g.padding},
+  return {{dnnl::prop_kind::forward_training, g.Algorithm(k, y), g.Any(x, is_bf16), g.AnyKernel(k, is_bf16),
+           g.Any(y, is_bf16), g.strides, g.dilates, g.padding, g.padding},
           g.primitive,
           CpuEngine()};
 }
@@ -174,7 +193,7 @@ Job ForwardJob(const KernelArgs& args, const Geometry& g) {
   const auto pd = ForwardDesc(g, x, k, y);
   return {convolution_forward(pd),
           {MakeOperand(DNNL_ARG_SRC, Plain(x, TagOf(x)), pd.src_desc(), false),
-           MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
+           MakeOperand(DNNL_ARG_WEIGHTS, g.PlainKernel(k), pd.weights_desc(), false),
            MakeOperand(DNNL_ARG_DST, Plain(y, TagOf(y)), pd.dst_desc(), true)},
           pd.scratchpad_desc()};
 }
@@ -182,11 +201,11 @@ Job ForwardJob(const KernelArgs& args, const Geometry& g) {
 Job DgradJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &dy = args.in[0], &k = args.in[1], &dx = args.out[0];
   const convolution_backward_data::primitive_desc pd(
-      {g.Algorithm(k, dy), g.Any(dx), g.Any(k), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive, CpuEngine(),
-      HintDesc(g, dx, k, dy));
+      {g.Algorithm(k, dy), g.Any(dx), g.AnyKernel(k), g.Any(dy), g.strides, g.dilates, g.padding, g.padding},
+      g.primitive, CpuEngine(), HintDesc(g, dx, k, dy));
   return {convolution_backward_data(pd),
           {MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
-           MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
+           MakeOperand(DNNL_ARG_WEIGHTS, g.PlainKernel(k), pd.weights_desc(), false),
            MakeOperand(DNNL_ARG_DIFF_SRC, Plain(dx, TagOf(dx)), pd.diff_src_desc(), true)},
           pd.scratchpad_desc()};
 }
@@ -194,12 +213,12 @@ Job DgradJob(const KernelArgs& args, const Geometry& g) {
 Job WgradJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &x = args.in[0], &dy = args.in[1], &dk = args.out[0];
   const convolution_backward_weights::primitive_desc pd(
-      {g.Algorithm(dk, dy), g.Any(x), g.Any(dk), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive, CpuEngine(),
-      HintDesc(g, x, dk, dy));
+      {g.Algorithm(dk, dy), g.Any(x), g.AnyKernel(dk), g.Any(dy), g.strides, g.dilates, g.padding, g.padding},
+      g.primitive, CpuEngine(), HintDesc(g, x, dk, dy));
   return {convolution_backward_weights(pd),
           {MakeOperand(DNNL_ARG_SRC, Plain(x, TagOf(x)), pd.src_desc(), false),
            MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
-           MakeOperand(DNNL_ARG_DIFF_WEIGHTS, Plain(dk, Tag::oihw), pd.diff_weights_desc(), true)},
+           MakeOperand(DNNL_ARG_DIFF_WEIGHTS, g.PlainKernel(dk), pd.diff_weights_desc(), true)},
           pd.scratchpad_desc()};
 }
 
@@ -208,6 +227,16 @@ bool IsEmpty(const KernelArgs& args) {
 }
 
 using MakeJob = Job (*)(const KernelArgs& args, const Geometry& g);
+
+// The convolution's input and its kernel among the operands of each op.
+template <MakeJob kMake>
+const TensorArg& InputOf(const KernelArgs& args) {
+  return kMake == DgradJob ? args.out[0] : args.in[0];
+}
+template <MakeJob kMake>
+const TensorArg& KernelOf(const KernelArgs& args) {
+  return kMake == WgradJob ? args.out[0] : args.in[1];
+}
 
 // Library exceptions end here: null if it has no such convolution.
 template <MakeJob kMake>
@@ -220,7 +249,8 @@ std::shared_ptr<Job> Make(const KernelArgs& args) {
   for (const Way way : {Way{true, false}, Way{false, true}, Way{false, false}}) {  // of the first it lacks most
     if (way.narrow && !is_faster) continue;
     try {
-      return std::make_shared<Job>(kMake(args, Geometry(*args.attrs, way.narrow, way.winograd)));
+      const TensorArg &x = InputOf<kMake>(args), &k = KernelOf<kMake>(args);
+      return std::make_shared<Job>(kMake(args, Geometry(*args.attrs, x, k, way.narrow, way.winograd)));
     } catch (const dnnl::error&) {
       continue;
     }

@@ -80,12 +80,13 @@ struct Geometry {
   bool Set(const AttrMap& attrs, const Way& way, const TensorArg& x_arg, const TensorArg& k_arg,
            const TensorArg& y_arg) {
     const int stride = Int(attrs.Int("stride", 1)), padding = Int(attrs.Int("padding"));
+    const int dilation = Int(attrs.Int("dilation", 1)), groups = Int(x_arg.dims[1] / k_arg.dims[1]);
     return SetTensor(x, way.type, x_arg) && SetTensor(y, way.type, y_arg) &&
            cudnnSetFilter4dDescriptor(k.get(), way.type, CUDNN_TENSOR_NCHW, Int(k_arg.dims[0]), Int(k_arg.dims[1]),
                                       Int(k_arg.dims[2]), Int(k_arg.dims[3])) == CUDNN_STATUS_SUCCESS &&
-           cudnnSetConvolution2dDescriptor(convolution.get(), padding, padding, stride, stride, 1, 1,
+           cudnnSetConvolution2dDescriptor(convolution.get(), padding, padding, stride, stride, dilation, dilation,
                                            CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT) == CUDNN_STATUS_SUCCESS &&
-           SetMath(way.math);
+           cudnnSetConvolutionGroupCount(convolution.get(), groups) == CUDNN_STATUS_SUCCESS && SetMath(way.math);
   }
   bool SetMath(cudnnMathType_t math) const {
     return cudnnSetConvolutionMathType(convolution.get(), math) == CUDNN_STATUS_SUCCESS;
@@ -194,6 +195,8 @@ std::string NameOf(const KernelArgs& args, const Way& way) {
     for (int i = 0; i < x.rank; ++i) name << (i == 0 ? " " : "x") << x.dims[i];
   }
   name << " stride " << args.attrs->Int("stride", 1) << " padding " << args.attrs->Int("padding");
+  const int64_t dilation = args.attrs->Int("dilation", 1);
+  if (dilation != 1) name << " dilation " << dilation;
   return name.str();
 }
 

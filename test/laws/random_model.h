@@ -97,7 +97,13 @@ class RandomModel {
 
   Tensor Convolved(const Tensor& x) {
     if (!x.valid()) return x;
-    return Conv2d(x, Weight({1 + Draw(4), x.shape()[1], 1 + Draw(2), 1}), 1, 1);
+    const int64_t channels = x.shape()[1], dilation = 1 + Draw(2);
+    if (Chance(30)) {
+      return ConvTranspose2d(x, Weight({channels, 1 + Draw(3), 1 + Draw(2), 1}), {.stride = 1 + Draw(2)}, 0);
+    }
+    const int64_t groups = Chance(40) ? channels : 1;
+    const Tensor weight = Weight({groups * (1 + Draw(3)), channels / groups, 1 + Draw(2), 1});
+    return Conv2d(x, weight, {.padding = 1, .dilation = dilation, .groups = groups});
   }
 
   Tensor Layer(const Tensor& x) {

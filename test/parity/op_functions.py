@@ -241,6 +241,19 @@ def zeros_of_plane(a, dy):
     return torch.zeros(*dy.shape[:2], a["height"], a["width"], dtype=dy.dtype)
 
 
+def window(a):
+    return {"stride": a["stride"], "padding": a["padding"], "dilation": a.get("dilation", 1),
+            "groups": a.get("groups", 1)}
+
+
+def conv2d_dgrad(a, dy, k):
+    """A transposed convolution, as large as asked for."""
+    if dy.numel() == 0:
+        return torch.zeros(dy.shape[0], k.shape[1] * a.get("groups", 1), a["height"], a["width"], dtype=dy.dtype)
+    smallest = F.conv_transpose2d(dy, k, **window(a)).shape
+    return F.conv_transpose2d(dy, k, output_padding=(a["height"] - smallest[2], a["width"] - smallest[3]), **window(a))
+
+
 def extremum_count(a, x, y):
     # y is the maximum of x.
     return reduction(torch.sum)(a, (x == reduction(torch.amax)({**a, "keepdims": True}, x)).double())
@@ -430,12 +443,10 @@ OPS = {
     "matmul": lambda a, x, w: F.linear(x, w) if a["transpose_b"] else x @ w,
     "matmul_wgrad": lambda a, x, dy: torch.einsum("...k,...n->" + ("nk" if a["transpose"] else "kn"), x, dy),
     "batch_matmul": lambda a, x, y: (x.mT if a["transpose_a"] else x) @ (y.mT if a["transpose_b"] else y),
-    "conv2d": lambda a, x, k: F.conv2d(x, k, stride=a["stride"], padding=a["padding"]),
-    "conv2d_dgrad": lambda a, dy, k: torch.nn.grad.conv2d_input(
-        (dy.shape[0], k.shape[1], a["height"], a["width"]), k, dy, stride=a["stride"], padding=a["padding"]),
+    "conv2d": lambda a, x, k: F.conv2d(x, k, **window(a)),
+    "conv2d_dgrad": conv2d_dgrad,
     "conv2d_wgrad": lambda a, x, dy: torch.nn.grad.conv2d_weight(
-        x, (dy.shape[1], x.shape[1], a["kernel_height"], a["kernel_width"]), dy, stride=a["stride"],
-        padding=a["padding"]),
+        x, (dy.shape[1], x.shape[1] // a.get("groups", 1), a["kernel_height"], a["kernel_width"]), dy, **window(a)),
     "max_pool2d": lambda a, x: F.max_pool2d(x, a["kernel"], a["stride"], return_indices=True),
     "max_pool2d_grad": max_pool2d_grad,
     "avg_pool2d": lambda a, x: avg_pool2d(a, x),

@@ -71,7 +71,7 @@ int64_t Positions(int64_t in, int64_t window, int64_t pad, int64_t stride, int64
 
 bool ShapesAgree(const Problem& p) {
   const cudnnConvolutionStruct& v = p.convolution;
-  return p.x.c == p.w.c && p.y.n == p.x.n && p.y.c == p.w.n &&
+  return p.x.c == p.w.c * v.groups && p.w.n % v.groups == 0 && p.y.n == p.x.n && p.y.c == p.w.n &&
          p.y.h == Positions(p.x.h, p.w.h, v.pad_h, v.stride_h, v.dilation_h) &&
          p.y.w == Positions(p.x.w, p.w.w, v.pad_w, v.stride_w, v.dilation_w);
 }
@@ -329,9 +329,16 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t desc,
            .stride_w = stride_w,
            .dilation_h = dilation_h,
            .dilation_w = dilation_w,
+           .groups = desc->groups,
            .mode = mode,
            .compute = compute,
            .math = desc->math};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t desc, int groups) {
+  if (desc == nullptr || groups < 1) return CUDNN_STATUS_BAD_PARAM;
+  desc->groups = groups;
   return CUDNN_STATUS_SUCCESS;
 }
 

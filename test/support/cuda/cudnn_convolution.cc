@@ -6,6 +6,8 @@
 //   dx [n, c] h*w    k           dy[n, k], w [k, c]
 //   dw [k, c] r*s    n           x [n, c], dy[n, k]
 //
+// With groups, w has the channels c of one group, and k and x's channels that meet are of the same group.
+//
 // A plane's sums are made in the workspace of the algorithms that ask for one, so that memory which is not the caller's
 // own is noticed. Those that call themselves non-deterministic begin the sum elsewhere in every run, and those that
 // transform what tensor cores multiply give sums of as many bits as these have.
@@ -123,18 +125,22 @@ void AddPlane(const Problem& p, const float* x, const float* w, const float* y, 
   }
 }
 
-// The indices n, c and k of the planes that meet, given those of the result's plane and of what is summed over.
+// The indices n, k, and c within a group, of the planes that meet, given those of the result's plane and of what is
+// summed over.
 struct Planes {
   int64_t n, c, k;
 };
-Planes At(Operation operation, int64_t outer, int64_t inner, int64_t summed) {
-  if (operation == Operation::kForward) return {.n = outer, .c = summed, .k = inner};
-  if (operation == Operation::kBackwardData) return {.n = outer, .c = inner, .k = summed};
-  return {.n = summed, .c = inner, .k = outer};
+Planes At(const Problem& p, int64_t outer, int64_t inner, int64_t summed) {
+  if (p.operation == Operation::kForward) return {.n = outer, .c = summed, .k = inner};
+  if (p.operation == Operation::kBackwardFilter) return {.n = summed, .c = inner, .k = outer};
+  const int64_t group = inner / p.w.c, of_group = p.w.n / p.convolution.groups;
+  return {.n = outer, .c = inner % p.w.c, .k = group * of_group + summed};
 }
 
 int64_t Summed(const Problem& p) {
-  return p.operation == Operation::kForward ? p.x.c : p.operation == Operation::kBackwardData ? p.w.n : p.x.n;
+  return p.operation == Operation::kForward        ? p.w.c
+         : p.operation == Operation::kBackwardData ? p.w.n / p.convolution.groups
+                                                   : p.x.n;
 }
 
 struct Operands {
@@ -148,8 +154,9 @@ void SumPlane(const Work& work, const Operands& of, int64_t outer, int64_t inner
   };
   std::fill_n(sums, p.result().plane(), 0.f);
   for (int64_t i = 0, count = Summed(p); i < count; ++i) {
-    const Planes at = At(p.operation, outer, inner, (work.first + i) % count);
-    AddPlane(p, plane(of.x, p.x, at.n, at.c), plane(of.w, p.w, at.k, at.c), plane(of.y, p.y, at.n, at.k), sums);
+    const Planes at = At(p, outer, inner, (work.first + i) % count);
+    const int64_t channel = at.k / (p.w.n / p.convolution.groups) * p.w.c + at.c;
+    AddPlane(p, plane(of.x, p.x, at.n, channel), plane(of.w, p.w, at.k, at.c), plane(of.y, p.y, at.n, at.k), sums);
   }
 }
 

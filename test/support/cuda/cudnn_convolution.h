@@ -29,6 +29,7 @@ struct cudnnFilterStruct : oneflow::software_cuda::cudnn::Shape {};
 struct cudnnConvolutionStruct {
   bool valid = false;
   int64_t pad_h = 0, pad_w = 0, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+  int64_t groups = 1;
   cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   cudnnDataType_t compute = CUDNN_DATA_FLOAT;
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
