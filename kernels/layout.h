@@ -1,4 +1,5 @@
-// Kernels that only move elements: reshape, transpose, slice and its gradient, concat, broadcast_to. All are box
+// Kernels that only move elements: reshape, transpose, slice and its gradient, flip, concat,
+// broadcast_to. All are box
 // copies, so a device kind provides only the copy:
 //
 //   struct Device {
@@ -52,6 +53,18 @@ struct BoxCopies {
     return Device::Copy(args, x.dtype, Dims(y), Address(x, offset), strides, y.data, Strides(y));
   }
 
+  // Backwards through x along the axis.
+  static const char* Flip(const KernelArgs& args) {
+    const TensorArg& x = args.in[0];
+    const TensorArg& y = args.out[0];
+    if (x.count == 0) return nullptr;
+    const int axis = AxisOf(x, *args.attrs);
+    Ints strides = Strides(x);
+    const int64_t last = (x.dims[axis] - 1) * strides[axis];
+    strides[axis] = -strides[axis];
+    return Device::Copy(args, x.dtype, Dims(y), Address(x, last), strides, y.data, Strides(y));
+  }
+
   // in: dy; out: dy at `start` of the axis, zeros around it.
   static const char* SliceGrad(const KernelArgs& args) {
     const TensorArg& dy = args.in[0];
@@ -97,6 +110,7 @@ struct BoxCopies {
       kernels.push_back({"reshape", dtype, Reshape});
       kernels.push_back({"transpose", dtype, Transpose});
       kernels.push_back({"slice", dtype, Slice});
+      kernels.push_back({"flip", dtype, Flip});
       kernels.push_back({"slice_grad", dtype, SliceGrad});
       kernels.push_back({"concat", dtype, Concat});
       kernels.push_back({"broadcast_to", dtype, BroadcastTo});

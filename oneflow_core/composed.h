@@ -30,6 +30,45 @@ Tensor Stack(const std::vector<Tensor>& xs, int axis, Location loc = Location::c
 // each, and none is negative.
 Tensor Tile(Tensor x, const std::vector<int64_t>& repeats, Location loc = Location::current());
 
+// The elements of each row of x [..,c] from the smallest to the largest, or the other way round, and their columns;
+// equal ones in the order of their columns.
+struct Sorted {
+  Tensor values;   // as x
+  Tensor indices;  // i32, of the shape of x
+};
+Sorted Sort(Tensor x, bool descending = false, Location loc = Location::current());
+
+// x with so many elements before and after it in each dimension: its own, mirrored at the first and at the last element
+// (which are not repeated), or its first and its last one. The builder fails with InvalidArgument unless there are two
+// numbers for each dimension, none negative, and the dimension has as many elements.
+Tensor PadReflect(Tensor x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
+                  Location loc = Location::current());
+Tensor PadEdge(Tensor x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
+               Location loc = Location::current());
+
+// x [n,c,..] with each sample normalised over every one of `groups` groups of channels, times gamma [c] plus beta [c];
+// of a group per channel, instance normalisation. The builder fails with InvalidArgument unless the groups divide the
+// channels.
+Tensor GroupNorm(Tensor x, Tensor gamma, Tensor beta, int64_t groups, double epsilon = 1e-5,
+                 Location loc = Location::current());
+
+// x [n,c,h,w] as [n,c,height,width], each pixel a mean of the four around its place in x, by their distance. The pixels
+// at the corners are those of x if `align_corners`; else pixels are squares, and the corners of the images meet.
+Tensor ResizeBilinear(Tensor x, int64_t height, int64_t width, bool align_corners = false,
+                      Location loc = Location::current());
+
+// What Attention() cannot do with scores, here all in memory at once: [b,heads,t,s].
+struct ScoreOptions {
+  double soft_cap = 0;  // c: scores are c tanh(score / c); 0: as they are
+  double dropout = 0;   // of the probabilities
+  Tensor documents;     // i32[b,t], if valid: a query sees keys of its own document alone
+  Tensor added;         // if valid: to the scores, to whose shape it broadcasts
+};
+// Attention(q, k, v, heads) with these options. The builder fails with InvalidArgument if q, k and v are not those of
+// so many heads, or `documents` numbers other tokens.
+Tensor ScoredAttention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, const ScoreOptions& options,
+                       Location loc = Location::current());
+
 // Losses of each element, of the shape of x.
 
 // (x - target)^2.

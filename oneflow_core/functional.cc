@@ -169,6 +169,8 @@ Tensor Slice(Tensor x, int axis, int64_t start, int64_t size, Location loc) {
   return Call1("slice", {x}, {{"axis", Resolve(x, axis)}, {"start", start}, {"size", size}}, loc);
 }
 
+Tensor Flip(Tensor x, int axis, Location loc) { return Call1("flip", {x}, {{"axis", Resolve(x, axis)}}, loc); }
+
 Tensor Concat(const std::vector<Tensor>& xs, int axis, Location loc) {
   return Call1("concat", xs, {{"axis", xs.empty() ? int64_t{axis} : Resolve(xs[0], axis)}}, loc);
 }

@@ -98,6 +98,8 @@ Tensor BroadcastTo(Tensor x, std::vector<int64_t> shape, Location loc = Location
 Tensor Transpose(Tensor x, std::vector<int64_t> perm, Location loc = Location::current());
 // x[start : start + size] along `axis`.
 Tensor Slice(Tensor x, int axis, int64_t start, int64_t size, Location loc = Location::current());
+// x in reverse along `axis`.
+Tensor Flip(Tensor x, int axis, Location loc = Location::current());
 Tensor Concat(const std::vector<Tensor>& xs, int axis, Location loc = Location::current());
 // x with before[i] and after[i] elements of `value` around it in each dimension i.
 Tensor Pad(Tensor x, std::vector<int64_t> before, std::vector<int64_t> after, double value = 0,
@@ -164,8 +166,8 @@ struct ConvWindow {
 };
 // x [n,c,h,w] with k [o,c/groups,i,j].
 Tensor Conv2d(Tensor x, Tensor k, const ConvWindow& window, Location loc = Location::current());
-// The transpose of the convolution that makes x [n,o,p,q] of the result [n,c,h,w], with k [o,c/groups,i,j]. Several sizes
-// may give that of x under a stride: the result is the smallest, and `output_padding` larger.
+// The transpose of the convolution that makes x [n,o,p,q] of the result [n,c,h,w], with k [o,c/groups,i,j]. Several
+// sizes may give that of x under a stride: the result is the smallest, and `output_padding` larger.
 Tensor ConvTranspose2d(Tensor x, Tensor k, const ConvWindow& window, int64_t output_padding = 0,
                        Location loc = Location::current());
 // x [n,c,h,w] with k [o,c,i,j]; stride and padding are those of both axes.

@@ -1,4 +1,4 @@
-// Normalisations over the last dimension, with learned parameters.
+// Normalisations over the last dimension, and over groups of channels, with learned parameters.
 #pragma once
 
 #include <source_location>
@@ -15,5 +15,13 @@ Tensor LayerNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
 // Root-mean-square normalisation. Variable "name/weight", which starts as ones. Errors as of LayerNorm.
 Tensor RmsNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
                std::source_location loc = std::source_location::current());
+
+// Normalisation of every sample of x [n,c,..] over each of `groups` groups of channels; over each channel. Variables
+// "name/weight" (ones) and "name/bias" (zeros), for each channel. The builder fails with InvalidArgument unless the
+// groups divide the channels.
+Tensor GroupNorm(const Tensor& x, absl::string_view name, int64_t groups, double epsilon = 1e-5,
+                 std::source_location loc = std::source_location::current());
+Tensor InstanceNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
+                    std::source_location loc = std::source_location::current());
 
 }  // namespace oneflow::nn

@@ -1,5 +1,5 @@
 // slice: y = x[start : start + size] along `axis`. slice_grad puts dy back at `start` into zeros with `size` along
-// `axis`; each is the other's gradient.
+// `axis`; each is the other's gradient. flip: x in reverse along `axis`.
 #include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -62,6 +62,17 @@ absl::StatusOr<Types> InferSliceGrad(const InferContext& c) {
   return Outputs({{dy.dtype, WithSize(dy.shape, axis, size)}});
 }
 
+absl::StatusOr<Types> InferFlip(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kAny, AtLeast(1)}}));
+  OF_RETURN_IF_ERROR(IntAttr(c.attrs, "axis", 0, c.inputs[0].shape.rank() - 1).status());
+  return Outputs({c.inputs[0]});
+}
+
+absl::Status FlipGrad(GradContext& c) {
+  c.SetInputGrad(0, c.Call1("flip", {*c.output_grad(0)}, c.attrs()));
+  return absl::OkStatus();
+}
+
 absl::Status SliceGradGrad(GradContext& c) { return GradByOther(c, "slice"); }
 
 // Of the pixels only.
@@ -73,6 +84,7 @@ std::vector<int> BlocksOfSlice(absl::Span<const TensorType> inputs, absl::Span<c
 }  // namespace
 
 void AddSliceOps(OpRegistry& registry) {
+  registry.Add({.name = "flip", .infer = InferFlip, .grad = FlipGrad, .precision = Precision::kFollow});
   registry.Add({.name = "slice",
                 .infer = InferSlice,
                 .grad = SliceGrad,

@@ -52,6 +52,7 @@ RuleList Shapes() {
       {"transpose", Transpose},
       {"slice", Slice},
       {"slice_grad", Slice},
+      {"flip", Slice},
       {"cumsum", Slice},  // the other dimensions pass, the sum is linear
       {"pad", Pad},
       {"concat", Concat},

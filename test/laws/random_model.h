@@ -147,7 +147,7 @@ class RandomModel {
       case 15:
         return rank == 3 ? Attention(x, Annotated(x, 30), x, last % 2 == 0 ? 2 : 1, Chance(50)) : Softmax(x);
       case 16:
-        return Chosen(x);
+        return Chance(50) ? Flip(x, Draw(rank)) : Chosen(x);
       case 17:
         if (rank != 4) return Sigmoid(x);
         return Chance(50) ? AdaptiveAvgPool2d(x, 1 + Draw(3), 1 + Draw(3)) : AvgPool2d(x, 2, 1 + Draw(2), 1);

@@ -1,86 +1,17 @@
 // Functions that are made of others have the values of their formulas.
 #include "oneflow_core/composed.h"
 
+#include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
-#include <random>
 
-#include "gmock/gmock.h"
-#include "oneflow_core/ops/ops.h"
-#include "test/support/reference.h"
-#include "test/support/status_matchers.h"
+#include "test/oneflow_core/formula_test.h"
+#include "test/support/names.h"
 
 namespace oneflow {
 namespace {
 
-MATCHER(IsClose, "is within 1e-6 of the other") {
-  const auto& [mine, other] = arg;
-  return std::abs(mine - other) <= 1e-6 * (1 + std::abs(other));
-}
-
-class ComposedTest : public ::testing::Test {
- protected:
-  // A variable with these values.
-  Tensor Given(const RefTensor& values) {
-    const std::string name = absl::StrCat("x", given_.size());
-    given_[name] = values;
-    return b_.Variable(name, {values.dtype, Shape(values.dims)}, "zeros", {}, /*trainable=*/false);
-  }
-  Tensor Drawn(std::vector<int64_t> dims, double low = -2, double high = 2) {
-    RefTensor x = testing::Zeros(std::move(dims));
-    std::uniform_real_distribution<double> draw(low, high);
-    for (double& value : x.values) value = draw(random_);
-    drawn_.push_back(x);
-    return Given(x);
-  }
-  static RefTensor Ids(std::vector<int64_t> dims, std::vector<double> values) {
-    return {std::move(dims), std::move(values), DType::kInt32};
-  }
-
-  // What the graph computes.
-  std::vector<double> Values(const Tensor& of) {
-    EXPECT_OK(b_.status());
-    std::map<ValueId, RefTensor> values;
-    const Graph& graph = b_.graph();
-    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-      const Node& node = graph.node(id);
-      std::vector<RefTensor> out;
-      if (node.op == "variable") {
-        out = {given_.at(node.name)};
-      } else if (node.op == "constant") {
-        const TensorType& type = graph.value(node.outputs[0]).type;
-        out = {testing::Zeros({type.shape.dims().begin(), type.shape.dims().end()}, type.dtype)};
-        for (double& value : out[0].values) value = node.attrs.Double("value");
-      } else {
-        std::vector<RefTensor> in;
-        for (const ValueId input : node.inputs) in.push_back(values.at(input));
-        auto computed = testing::Reference(node.op, node.attrs, in);
-        EXPECT_OK(computed.status());
-        if (!computed.ok()) return {};
-        out = *computed;
-      }
-      for (size_t i = 0; i < out.size(); ++i) values[node.outputs[i]] = out[i];
-    }
-    return values.at(of.id()).values;
-  }
-  // f of each drawn element of the first tensor, and of the second beside it.
-  std::vector<double> Each(const std::function<double(double, double)>& f) const {
-    std::vector<double> result;
-    for (size_t i = 0; i < drawn_[0].values.size(); ++i) {
-      result.push_back(f(drawn_[0].values[i], drawn_.size() > 1 ? drawn_[1].values[i] : 0));
-    }
-    return result;
-  }
-
-  const unsigned seed_ = std::random_device()();
-  const ::testing::ScopedTrace trace_{__FILE__, __LINE__, absl::StrCat("seed ", seed_)};
-  std::mt19937 random_{seed_};
-  const OpRegistry ops_ = StandardOps();
-  GraphBuilder b_{ops_, "composed"};
-  std::map<std::string, RefTensor> given_;
-  std::vector<RefTensor> drawn_;
-};
+using ComposedTest = testing::FormulaTest;
+using testing::IsClose;
 
 TEST_F(ComposedTest, ClipKeepsWithinBounds) {
   const Tensor x = Drawn({3, 5});
@@ -122,23 +53,126 @@ TEST_F(ComposedTest, ColumnsAreFoundAndMarked) {
   const Tensor x = Given({{2, 3}, {1, 5, 5, 0, -1, -2}});
   const Tensor at = ArgMax(x);
   EXPECT_EQ(at.type().ToString(), "i32[2]");
-  EXPECT_THAT(Values(at), ::testing::ElementsAre(1, 0));
-  EXPECT_THAT(Values(OneHot(at, 3)), ::testing::ElementsAre(0, 1, 0, 1, 0, 0));
+  EXPECT_THAT(Values(at), ElementsAre(1, 0));
+  EXPECT_THAT(Values(OneHot(at, 3)), ElementsAre(0, 1, 0, 1, 0, 0));
 }
 
 TEST_F(ComposedTest, PartsAndRepeats) {
   const Tensor x = Given({{2, 3}, {1, 2, 3, 4, 5, 6}});
   const std::vector<Tensor> parts = Split(x, -1, {1, 2});
-  EXPECT_THAT(Values(parts[0]), ::testing::ElementsAre(1, 4));
-  EXPECT_THAT(Values(parts[1]), ::testing::ElementsAre(2, 3, 5, 6));
+  EXPECT_THAT(Values(parts[0]), ElementsAre(1, 4));
+  EXPECT_THAT(Values(parts[1]), ElementsAre(2, 3, 5, 6));
   const Tensor stacked = Stack({x, x}, 1);
   EXPECT_EQ(stacked.shape(), Shape({2, 2, 3}));
-  EXPECT_THAT(Values(stacked), ::testing::ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
+  EXPECT_THAT(Values(stacked), ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
   EXPECT_EQ(Stack({x, x}, -1).shape(), Shape({2, 3, 2}));
   const Tensor tiled = Tile(x, {2, 2});
   EXPECT_EQ(tiled.shape(), Shape({4, 6}));
-  EXPECT_THAT(Values(tiled), ::testing::ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6,  //
-                                                    1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
+  EXPECT_THAT(Values(tiled), ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6,  //
+                                         1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
+}
+
+TEST_F(ComposedTest, RowsAreSorted) {
+  const Tensor x = Given({{2, 4}, {3, 1, 2, 1, -1, 0, -2, 5}});
+  const Sorted up = Sort(x), down = Sort(x, /*descending=*/true);
+  EXPECT_THAT(Values(up.values), ElementsAre(1, 1, 2, 3, -2, -1, 0, 5));
+  EXPECT_THAT(Values(up.indices), ElementsAre(1, 3, 2, 0, 2, 0, 1, 3));
+  EXPECT_THAT(Values(down.values), ElementsAre(3, 2, 1, 1, 5, 0, -1, -2));
+  EXPECT_THAT(Values(down.indices), ElementsAre(0, 2, 1, 3, 3, 1, 0, 2));
+}
+
+TEST_F(ComposedTest, MarginsMirrorOrRepeatWhatIsThere) {
+  const Tensor x = Given({{1, 4}, {1, 2, 3, 4}});
+  EXPECT_THAT(Values(PadReflect(x, {0, 3}, {0, 2})), ElementsAre(4, 3, 2, 1, 2, 3, 4, 3, 2));
+  EXPECT_THAT(Values(PadEdge(x, {1, 2}, {0, 1})), ElementsAre(1, 1, 1, 2, 3, 4, 4, 1, 1, 1, 2, 3, 4, 4));
+  EXPECT_THAT(Values(PadReflect(Given({{2, 3}, {1, 2, 3, 4, 5, 6}}), {1, 0}, {0, 1})),
+              ElementsAre(4, 5, 6, 5, 1, 2, 3, 2, 4, 5, 6, 5));
+}
+
+TEST_F(ComposedTest, RefusesToMirrorMoreThanThereIs) {
+  PadReflect(Given({{3}, {1, 2, 3}}), {3}, {0});
+  EXPECT_THAT(b_.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("pad_reflect: [3] before and [0] after f32[3]")));
+}
+
+TEST_F(ComposedTest, GroupsOfChannelsAreNormalisedApart) {
+  const Tensor x = Drawn({2, 4, 3});
+  const Tensor gamma = Given({{4}, {1, 2, -1, 0.5}}), beta = Given({{4}, {0, 1, 2, 3}});
+  const std::vector<double>& values = drawn_[0].values;
+  for (const int64_t groups : {1, 2, 4}) {
+    const size_t size = values.size() / 2 / groups;
+    std::vector<double> want;
+    for (size_t i = 0; i < values.size(); ++i) {
+      double mean = 0, var = 0;
+      for (size_t j = 0; j < size; ++j) mean += values[i / size * size + j] / size;
+      for (size_t j = 0; j < size; ++j) var += std::pow(values[i / size * size + j] - mean, 2) / size;
+      const size_t c = i / 3 % 4;
+      want.push_back((values[i] - mean) / std::sqrt(var + 1e-3) * given_["x1"].values[c] + given_["x2"].values[c]);
+    }
+    EXPECT_THAT(Values(GroupNorm(x, gamma, beta, groups, 1e-3)), Pointwise(IsClose(), want)) << groups;
+  }
+}
+
+TEST_F(ComposedTest, RefusesGroupsThatDoNotDivideTheChannels) {
+  const Tensor x = Drawn({2, 4, 3}), of_channels = Drawn({4});
+  GroupNorm(x, of_channels, of_channels, 3);
+  EXPECT_THAT(b_.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                    HasSubstr("group_norm: 3 groups of the channels of f32[2,4,3]")));
+}
+
+// As torch.nn.functional.interpolate has it.
+TEST_F(ComposedTest, ImagesAreResizedByTheNearestFour) {
+  const Tensor x = Given({{1, 1, 2, 3}, {0, 1, 2, 4, 5, 9}});
+  EXPECT_THAT(Values(ResizeBilinear(x, 2, 3)), Pointwise(IsClose(), {0., 1., 2., 4., 5., 9.}));
+  EXPECT_THAT(Values(ResizeBilinear(x, 4, 3)),
+              Pointwise(IsClose(), {0., 1., 2., 1., 2., 3.75, 3., 4., 7.25, 4., 5., 9.}));
+  EXPECT_THAT(Values(ResizeBilinear(x, 1, 1)), Pointwise(IsClose(), {3.}));
+  EXPECT_THAT(Values(ResizeBilinear(x, 3, 5, /*align_corners=*/true)),
+              Pointwise(IsClose(), {0., .5, 1., 1.5, 2., 2., 2.5, 3., 4.25, 5.5, 4., 4.5, 5., 7., 9.}));
+}
+
+TEST_F(ComposedTest, ScoredAttentionIsAttention) {
+  for (const AttentionHeads& heads : {AttentionHeads{.heads = 4}, AttentionHeads{.heads = 4, .causal = true},
+                                      AttentionHeads{.heads = 4, .kv_heads = 2, .causal = true, .window = 2},
+                                      AttentionHeads{.heads = 2, .kv_heads = 1, .scale = 0.3}}) {
+    const int64_t kv_columns = 8 / heads.heads * (heads.kv_heads > 0 ? heads.kv_heads : heads.heads);
+    const Tensor q = Drawn({2, 5, 8}), k = Drawn({2, 5, kv_columns}), v = Drawn({2, 5, kv_columns});
+    const std::vector<double> want = Values(Attention(q, k, v, heads));
+    EXPECT_THAT(Values(ScoredAttention(q, k, v, heads, {})), Pointwise(IsClose(), want)) << heads.heads;
+  }
+}
+
+// Packed documents are as if each were alone.
+TEST_F(ComposedTest, TokensSeeTheirOwnDocumentAlone) {
+  const AttentionHeads heads = {.heads = 2, .causal = true};
+  const Tensor q = Drawn({1, 5, 4}), k = Drawn({1, 5, 4}), v = Drawn({1, 5, 4});
+  const Tensor packed = ScoredAttention(q, k, v, heads, {.documents = Given(Ids({1, 5}, {0, 0, 0, 7, 7}))});
+  std::vector<double> apart = Values(Attention(Slice(q, 1, 0, 3), Slice(k, 1, 0, 3), Slice(v, 1, 0, 3), heads));
+  const std::vector<double> second = Values(Attention(Slice(q, 1, 3, 2), Slice(k, 1, 3, 2), Slice(v, 1, 3, 2), heads));
+  apart.insert(apart.end(), second.begin(), second.end());
+  EXPECT_THAT(Values(packed), Pointwise(IsClose(), apart));
+}
+
+TEST_F(ComposedTest, ScoresAreCappedAndAddedTo) {
+  const Tensor q = Drawn({1, 2, 1}, 5, 9), k = Drawn({1, 2, 1}, 5, 9), v = Given({{1, 2, 1}, {1, 0}});
+  const std::vector<double> added = {0.5, -1, 0, 2};
+  const Tensor out = ScoredAttention(q, k, v, {.heads = 1}, {.soft_cap = 3, .added = Given({{2, 2}, added})});
+  std::vector<double> want;
+  for (int row = 0; row < 2; ++row) {
+    double e[2];
+    for (int column = 0; column < 2; ++column) {
+      const double score = drawn_[0].values[row] * drawn_[1].values[column];
+      e[column] = std::exp(3 * std::tanh(score / 3) + added[2 * row + column]);
+    }
+    want.push_back(e[0] / (e[0] + e[1]));
+  }
+  EXPECT_THAT(Values(out), Pointwise(IsClose(), want));
+}
+
+TEST_F(ComposedTest, RefusesDocumentsOfOtherTokens) {
+  const Tensor x = Drawn({1, 5, 4});
+  ScoredAttention(x, x, x, {.heads = 2}, {.documents = Given(Ids({1, 4}, {0, 0, 0, 1}))});
+  EXPECT_THAT(b_.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the documents are i32[1,4]")));
 }
 
 TEST_F(ComposedTest, LossesOfElements) {
@@ -153,7 +187,7 @@ TEST_F(ComposedTest, LossesOfElements) {
               Pointwise(IsClose(), Each([](double v, double t) { return std::max(0.0, 2 - t * v); })));
   EXPECT_THAT(Values(KlDivergence(x, target)),
               Pointwise(IsClose(), Each([](double v, double t) { return t * (std::log(t) - v); })));
-  EXPECT_THAT(Values(KlDivergence(Given({{1}, {-3}}), Given({{1}, {0}}))), ::testing::ElementsAre(0));
+  EXPECT_THAT(Values(KlDivergence(Given({{1}, {-3}}), Given({{1}, {0}}))), ElementsAre(0));
 }
 
 TEST_F(ComposedTest, CrossEntropySmoothsLabelsAndKeepsLogitsSmall) {

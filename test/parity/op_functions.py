@@ -436,6 +436,7 @@ OPS = {
     "reshape": lambda a, x: x.reshape(a["shape"]),
     "transpose": lambda a, x: x.permute(a["perm"]),
     "slice": lambda a, x: x.narrow(a["axis"], a["start"], a["size"]),
+    "flip": lambda a, x: x.flip(a["axis"]),
     "slice_grad": slice_grad,
     "pad": pad,
     "concat": lambda a, *x: torch.cat(x, a["axis"]),

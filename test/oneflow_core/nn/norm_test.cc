@@ -20,6 +20,22 @@ TEST_F(NormTest, StartsAsAPlainNormalisationOfTheLastDimension) {
   }
 }
 
+TEST_F(NormTest, OfGroupsHaveParametersForEachChannel) {
+  const Tensor x = Input({DType::kFloat32, {2, 6, 4, 3}});
+  for (const Tensor& y : {GroupNorm(x, "group", 3, 1e-6), InstanceNorm(x, "instance", 1e-6)}) {
+    EXPECT_EQ(y.shape(), x.shape());
+  }
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  EXPECT_THAT(testing::Parameters(graph),
+              ElementsAre(Pair("group/bias", "f32[6] zeros"), Pair("group/weight", "f32[6] ones"),
+                          Pair("instance/bias", "f32[6] zeros"), Pair("instance/weight", "f32[6] ones")));
+}
+
+TEST_F(NormTest, OfGroupsRefuseChannelsThatTheyDoNotDivide) {
+  EXPECT_FALSE(GroupNorm(Input({DType::kFloat32, {2, 6, 4}}), "norm", 4).valid());
+  EXPECT_THAT(builder_.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("4 groups of the channels")));
+}
+
 TEST_F(NormTest, ALayerNormRefusesAScalar) {
   EXPECT_FALSE(LayerNorm(Input({DType::kFloat32, {}}), "ln").valid());
   EXPECT_THAT(builder_.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layer norm 'ln': f32[]")));

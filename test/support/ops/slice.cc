@@ -23,7 +23,21 @@ Tensors SliceGrad(RefCall& c) {
   return {dx};
 }
 
+Tensors Flip(RefCall& c) {
+  RefTensor y = c.in[0];
+  const int64_t axis = Axis(c.attrs, y.dims.size());
+  for (int64_t i = 0; i < y.count(); ++i) {
+    Dims at = Unravel(y.dims, i);
+    at[axis] = y.dims[axis] - 1 - at[axis];
+    y.values[i] = c.in[0].values[Ravel(y.dims, at)];
+  }
+  return {y};
+}
+
 constexpr const char kTypes[] = R"(
+flip(bool[2,5]) {axis=1} = bool[2,5]
+flip(f32[2,5]) {axis=0} = f32[2,5]
+flip(f32[2,5]) {axis=2} ! attribute 'axis' is 2 but must be in [0, 1]
 slice(f32[2,5]) {axis=1 start=1 size=3} = f32[2,3]
 slice(u8[5]) {axis=0 start=5 size=0} = u8[0]
 slice(f32[2,5]) {axis=1 start=3 size=3} ! 3 from 3 is outside dimension 1 of x, which is f32[2,5]
@@ -45,6 +59,7 @@ slice(f32[8,16]) {axis=1, start=4, size=8} | S(0)->S(0) P->P | - | S(1)->P | sli
 AttrMap Part(int64_t axis, int64_t start, int64_t size) { return {{"axis", axis}, {"start", start}, {"size", size}}; }
 
 void AddExamples(Random& r, OpCases& cases) {
+  for (const int64_t axis : {0, 1}) cases.push_back({"flip", "small", {{"axis", axis}}, {r.Uniform({7, 5, 3})}});
   for (const int64_t axis : {0, 1}) {
     cases.push_back({"slice", "small", Part(axis, 1, 3), {r.Uniform({7, 5, 3})}});
     cases.push_back({"slice_grad", "small", Part(axis, 1, 9), {r.Uniform({7, 5, 3})}});
@@ -53,6 +68,14 @@ void AddExamples(Random& r, OpCases& cases) {
 }
 
 void AddEdges(Random& r, OpCases& cases) {
+  for (const DType dtype : kAllDTypes) {
+    for (const int64_t axis : {0, 1, 2}) {
+      cases.push_back({"flip", "dtypes", {{"axis", axis}}, {r.Small({4, 7, 19}, dtype)}, 0});
+    }
+  }
+  for (const Dims& dims : std::vector<Dims>{{0, 3, 4}, {5, 0, 4}, {37, 40, 24}, {1, 1, 129}, {6, 1, 1}}) {
+    for (const int64_t axis : {0, 1, 2}) cases.push_back({"flip", "shapes", {{"axis", axis}}, {r.Uniform(dims)}, 0});
+  }
   for (const DType dtype : kAllDTypes) {
     cases.push_back({"slice", "dtypes", Part(1, 2, 3), {r.Small({4, 7, 3}, dtype)}, 0});
     cases.push_back({"slice_grad", "dtypes", Part(1, 2, 7), {r.Small({4, 3, 3}, dtype)}, 0});
@@ -77,8 +100,15 @@ void AddExtremes(Random& r, OpCases& cases) {
 OpFacts Facts() {
   OpFacts facts = {
       .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
-  facts.reference = {{"slice", Slice}, {"slice_grad", SliceGrad}};
-  facts.dsl = {{[](Operands d) { return Slice(d.F32({2, 3}), -1, 1, 2); }, "slice", "f32[2,2]"}};
+  facts.reference = {{"slice", Slice}, {"slice_grad", SliceGrad}, {"flip", Flip}};
+  facts.dsl = {{[](Operands d) {
+                  return Slice(d.F32({2, 3}), -1, 1, 2);
+                },
+                "slice", "f32[2,2]"},
+               {[](Operands d) {
+                  return Flip(d.F32({2, 3}), -1);
+                },
+                "flip", "f32[2,3]"}};
   return facts;
 }
 
