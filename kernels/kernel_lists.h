@@ -72,8 +72,8 @@
   OF_TYPED_KERNELS("constant", Constant), OF_FLOAT_KERNELS("arange", Arange),                             \
       {"arange", DType::kInt32, Arange<int32_t>}, {"arange", DType::kInt64, Arange<int64_t>},             \
       OF_TYPED_KERNELS("literal", Literal, nullptr, PrepareLiteral), OF_UNTYPED_KERNEL("assign", Assign), \
-      {"increment", DType::kInt64, Increment}, {"accumulate", DType::kFloat32, Accumulate},               \
-      {"accumulate", DType::kInt32, Accumulate}, {                                                        \
+      {"step_mean", DType::kFloat32, StepMean}, {"increment", DType::kInt64, Increment},                  \
+      {"accumulate", DType::kFloat32, Accumulate}, {"accumulate", DType::kInt32, Accumulate}, {           \
     "accumulate", DType::kInt64, Accumulate                                                               \
   }
 

@@ -352,4 +352,15 @@ Tensor CrossEntropy(Tensor logits, Tensor labels, const CrossEntropyOptions& opt
   return loss;
 }
 
+Tensor MeanCrossEntropy(Tensor logits, Tensor labels, const CrossEntropyOptions& options, int64_t ignored,
+                        Location loc) {
+  if (!logits.valid() || !labels.valid()) return Tensor();
+  const Tensor counts = NotEqual(labels, Number(labels, static_cast<double>(ignored), loc), loc);
+  const Tensor known = Where(counts, labels, Number(labels, 0, loc), loc);
+  const Tensor rows = Cast(CrossEntropy(logits, known, options, loc), DType::kFloat32, loc);
+  if (!rows.valid()) return rows;
+  const Tensor total = ReduceSum(Where(counts, rows, Number(rows, 0, loc), loc), {}, /*keepdims=*/false, loc);
+  return StepMean(total, ReduceSum(Cast(counts, DType::kFloat32, loc), {}, /*keepdims=*/false, loc), loc);
+}
+
 }  // namespace oneflow

@@ -90,5 +90,9 @@ struct CrossEntropyOptions {
 };
 Tensor CrossEntropy(Tensor logits, Tensor labels, const CrossEntropyOptions& options,
                     Location loc = Location::current());
+// The mean of these over the rows whose label is not `ignored`, of all micro-batches and ranks of a step (StepMean); 0
+// if there are none. The label -100 is what others ignore.
+Tensor MeanCrossEntropy(Tensor logits, Tensor labels, const CrossEntropyOptions& options = {}, int64_t ignored = -100,
+                        Location loc = Location::current());
 
 }  // namespace oneflow

@@ -139,6 +139,8 @@ Tensor ReduceMin(Tensor x, std::vector<int64_t> axes, bool keepdims, Location lo
   return Reduce("reduce_min", x, std::move(axes), keepdims, loc);
 }
 
+Tensor StepMean(Tensor total, Tensor weight, Location loc) { return Call1("step_mean", {total, weight}, {}, loc); }
+
 Tensor Cumsum(Tensor x, int axis, bool exclusive, bool reverse, Location loc) {
   return Call1("cumsum", {x}, {{"axis", Resolve(x, axis)}, {"exclusive", exclusive}, {"reverse", reverse}}, loc);
 }

@@ -87,6 +87,9 @@ Tensor ReduceSum(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false
 Tensor ReduceMean(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
 Tensor ReduceMax(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
 Tensor ReduceMin(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
+// total / weight, or 0 of no weight, of f32 scalars. In a step of several micro-batches the loss, and what is fetched,
+// is the sum of their totals by that of their weights; such a loss must be the only one of its graph.
+Tensor StepMean(Tensor total, Tensor weight, Location loc = Location::current());
 // The sums of x up to each index along `axis`: with it or, if `exclusive`, without it; from the last index on if
 // `reverse`.
 Tensor Cumsum(Tensor x, int axis, bool exclusive = false, bool reverse = false, Location loc = Location::current());

@@ -113,6 +113,8 @@ struct OpDef {
   std::vector<std::pair<int, int>> in_place;
   // Adds up any number of inputs, in any order and grouping.
   bool is_sum = false;
+  // Input 0 divided by input 1: over the micro-batches of a step the sum of the first by that of the second.
+  bool is_step_mean = false;
   // Each element of the one output is a function of the elements at the same place in the inputs, so the op can be
   // fused with its readers in one pass over memory (elementwise.h). Every device has kernels for floats.
   bool is_elementwise = false;

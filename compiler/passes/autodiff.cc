@@ -7,6 +7,7 @@
 //
 // Only values on a path from a trainable variable that is not frozen get a gradient. The start is 1/k rather than 1, so
 // that the sum over k micro-batches is the gradient of their mean, times the loss scale if there is one (loss_scale.h).
+// Of a `step_mean` over several micro-batches it is 1, and the sums are divided by that of its weights.
 #include <algorithm>
 #include <map>
 
@@ -94,7 +95,12 @@ class Differentiator {
   void Start(ValueId loss) {
     const NodeId producer = graph().value(loss).producer;
     const std::string name = absl::StrCat(graph().node(producer).name, "/grad");
-    const double share = 1.0 / options_.micro_batches;
+    double share = 1.0 / options_.micro_batches;
+    if (builder_.ops().Find(graph().node(producer).op)->is_step_mean && options_.micro_batches > 1) {
+      if (!TakeWeight(producer)) return;
+      loss = graph().node(producer).inputs[0];
+      share = 1;
+    }
     if (scales_loss_) {
       builder_.set_role(Role::kUpdate);
       builder_.set_source("");
@@ -107,6 +113,32 @@ class Differentiator {
     AttrMap attrs{{"dtype", std::string(Name(DType::kFloat32))}, {"shape", std::vector<int64_t>()}, {"value", share}};
     builder_.set_role(Role::kInputGradient);  // it comes from behind the loss, where there is no node
     contributions_[loss].push_back(Add(producer, "constant", {}, std::move(attrs), name));
+  }
+
+  // The gradient of a mean over a step is that of its totals, divided at the end by the sum of its weights. False, and
+  // the builder has failed, if that is not so.
+  bool TakeWeight(NodeId mean) {
+    if (graph().losses.size() == 1 && !needs_grad_[graph().node(mean).inputs[1]]) {
+      mean_ = mean;
+      return true;
+    }
+    builder_.Fail(absl::InvalidArgumentError(
+        absl::StrCat(Where(graph().node(mean)), ": a mean over ", options_.micro_batches,
+                     " micro-batches must be the only loss, and its weight must not depend on trainable variables")));
+    return false;
+  }
+
+  // One by the sum of the weights of `mean_`.
+  Tensor InverseWeight() {
+    if (inverse_.has_value()) return *inverse_;
+    const std::string name = graph().node(mean_).name;
+    const Tensor weight(&builder_, graph().node(mean_).inputs[1]);
+    builder_.set_role(Role::kReduction, mean_);
+    const Tensor sum = Add(mean_, "accumulate", {weight}, {}, absl::StrCat(name, "/weight"));
+    AttrMap one{{"dtype", std::string(Name(DType::kFloat32))}, {"shape", std::vector<int64_t>()}, {"value", 1.0}};
+    const Tensor numerator = Add(mean_, "constant", {}, std::move(one), absl::StrCat(name, "/one"));
+    inverse_ = Add(mean_, "step_mean", {numerator, sum}, {}, absl::StrCat(name, "/inverse"));
+    return *inverse_;
   }
 
   // `x`, which serves node `like`, as `dtype`.
@@ -211,6 +243,7 @@ class Differentiator {
   absl::Status FinishVariable(NodeId variable) {
     const std::string name = absl::StrCat(graph().node(variable).name, "/grad");
     const DType dtype = graph().value(graph().node(variable).outputs[0]).type.dtype;
+    const std::string all = mean_ < 0 ? name : absl::StrCat(name, "_total");
     const std::vector<Tensor>& parts = contributions_[graph().node(variable).outputs[0]];
     std::vector<Tensor> sums;
     for (const Tensor& narrow : parts) {
@@ -218,10 +251,12 @@ class Differentiator {
       builder_.set_role(Role::kWeightGradient, forward, variable);
       const Tensor part = As(dtype, narrow, variable);
       builder_.set_role(Role::kReduction, forward, variable);
-      sums.push_back(Add(variable, "accumulate", {part}, {}, parts.size() == 1 ? name : absl::StrCat(name, "_part")));
+      sums.push_back(Add(variable, "accumulate", {part}, {}, parts.size() == 1 ? all : absl::StrCat(name, "_part")));
     }
+    const std::optional<Tensor> inverse = mean_ < 0 ? std::nullopt : std::optional(InverseWeight());
     builder_.set_role(Role::kReduction, -1, variable);
-    if (sums.size() > 1) Add(variable, "add_n", sums, {}, name);
+    const Tensor sum = sums.size() > 1 ? Add(variable, "add_n", sums, {}, all) : sums[0];
+    if (inverse.has_value()) Add(variable, "mul", {sum, As(sum.type().dtype, *inverse, variable)}, {}, name);
     return builder_.status();
   }
 
@@ -248,6 +283,8 @@ class Differentiator {
   const int num_forward_;
   const CompileOptions& options_;
   const bool scales_loss_ = ScalesLoss(builder_.graph());
+  NodeId mean_ = -1;  // of a loss that is one over several micro-batches; -1: none
+  std::optional<Tensor> inverse_;
   std::vector<bool> needs_grad_;  // by forward value
   std::vector<std::string> warnings_;
   std::vector<Content> contents_;                         // by forward value

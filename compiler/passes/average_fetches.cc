@@ -1,12 +1,27 @@
 // Values that leave a step of several micro-batches: the host wants one number per step, and a running average takes
-// one: the mean.
+// one: the mean. Of a `step_mean` it is that of the sums over the micro-batches.
 #include "compiler/passes/passes.h"
 #include "oneflow_core/graph_editor.h"
 
 namespace oneflow {
 namespace {
 
-// Appends accumulate and scale behind the value and points the node's input at the result.
+// The mean over the micro-batches of `value`, of which that node has an input.
+Tensor MeanOf(GraphEditor& builder, const Tensor& value, const std::string& name, int micro_batches) {
+  const auto here = std::source_location::current();
+  const auto sum = [&](const Tensor& x) {
+    return builder.Op1("accumulate", {x}, {}, here, absl::StrCat(name, "/accumulate"));
+  };
+  const Node producer = builder.graph().node(builder.graph().value(value.id()).producer);
+  const std::string mean = absl::StrCat(name, "/mean");
+  if (builder.ops().Find(producer.op)->is_step_mean) {
+    const Tensor total = sum(Tensor(&builder, producer.inputs[0])), weight = sum(Tensor(&builder, producer.inputs[1]));
+    return builder.Op1("step_mean", {total, weight}, {}, here, mean);
+  }
+  return builder.Op1("scale", {sum(value)}, {{"alpha", 1.0 / micro_batches}}, here, mean);
+}
+
+// Points the node's input at its mean.
 absl::Status Average(GraphEditor& builder, NodeId id, int input, int micro_batches) {
   const Node node = builder.graph().node(id);
   const Tensor value(&builder, node.inputs[input]);
@@ -15,10 +30,7 @@ absl::Status Average(GraphEditor& builder, NodeId id, int input, int micro_batch
                                                    " micro-batches; only f32 values can be averaged over them"));
   }
   builder.Imitate(node);
-  const auto here = std::source_location::current();
-  const Tensor sum = builder.Op1("accumulate", {value}, {}, here, absl::StrCat(node.name, "/accumulate"));
-  const Tensor mean =
-      builder.Op1("scale", {sum}, {{"alpha", 1.0 / micro_batches}}, here, absl::StrCat(node.name, "/mean"));
+  const Tensor mean = MeanOf(builder, value, node.name, micro_batches);
   OF_RETURN_IF_ERROR(builder.status());
   builder.mutable_graph().node(id).inputs[input] = mean.id();
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Kernels of constants and of state: constant, arange, literal, assign, increment, accumulate.
+// Kernels of constants and of state: constant, arange, literal, assign, step_mean, increment, accumulate.
 #include <cmath>
 #include <cstring>
 
@@ -48,6 +48,13 @@ const char* Increment(const KernelArgs& args) {
   if (args.in.size() > 1 && std::isnan(args.in[1].as<const float>()[0])) return nullptr;
   int64_t* const v = args.in[0].as<int64_t>();
   for (int64_t i = 0; i < args.in[0].count; ++i) ++v[i];
+  return nullptr;
+}
+
+// in: total[], weight[].
+const char* StepMean(const KernelArgs& args) {
+  const float total = args.in[0].as<const float>()[0], weight = args.in[1].as<const float>()[0];
+  args.out[0].as<float>()[0] = weight == 0 ? 0 : total / weight;
   return nullptr;
 }
 

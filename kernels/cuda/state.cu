@@ -1,4 +1,4 @@
-// Kernels of constants and of state: constant, arange, literal, assign, increment, accumulate.
+// Kernels of constants and of state: constant, arange, literal, assign, step_mean, increment, accumulate.
 #include <algorithm>
 
 #include "kernels/cuda/copy.h"
@@ -58,6 +58,13 @@ const char* Increment(const KernelArgs& args) {
   return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
     if (scale == nullptr || !isnan(*scale)) ++v[i];
   });
+}
+
+// in: total[], weight[].
+const char* StepMean(const KernelArgs& args) {
+  const float *const total = args.in[0].as<const float>(), *const weight = args.in[1].as<const float>();
+  float* const mean = args.out[0].as<float>();
+  return ForEach(Stream(args), 1, [=] __device__(int64_t) { *mean = *weight == 0 ? 0.0f : *total / *weight; });
 }
 
 // The output keeps its contents between the micro-batches of a step; the first one overwrites it.

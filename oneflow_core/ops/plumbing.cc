@@ -33,6 +33,20 @@ absl::StatusOr<Types> InferBoxing(const InferContext& c) {
   return Outputs({c.inputs[0]});
 }
 
+absl::StatusOr<Types> InferStepMean(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"total", kFloat32, Exactly(0)}, {"weight", kFloat32, Exactly(0)}}));
+  return Outputs({c.inputs[0]});
+}
+
+// y = total / weight: dtotal = dy / weight, dweight = -dy * y / weight, both 0 where the weight is.
+absl::Status StepMeanGrad(GradContext& c) {
+  const Tensor dy = *c.output_grad(0), weight = c.input(1);
+  if (c.needs_grad(0)) c.SetInputGrad(0, c.Call1("step_mean", {dy, weight}));
+  if (!c.needs_grad(1)) return absl::OkStatus();
+  c.SetInputGrad(1, c.Call1("neg", {c.Call1("step_mean", {c.Call1("mul", {dy, c.output(0)}), weight})}));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Types> InferFetch(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x"}}));
   OF_ASSIGN_OR_RETURN(const std::string name, StringAttr(c.attrs, "name"));
@@ -81,6 +95,11 @@ void AddPlumbingOps(OpRegistry& registry) {
                 .infer = InferSame<kNumber>,
                 .ragged = RaggedUse::kSums,  // every micro-batch has counts of its own
                 .blocks = BlocksByElement});
+  registry.Add({.name = "step_mean",
+                .rule = ",->; linear 0",
+                .infer = InferStepMean,
+                .grad = StepMeanGrad,
+                .is_step_mean = true});
   registry.Add({.name = "fetch",
                 .kind = OpKind::kFetch,
                 .infer = InferFetch,

@@ -225,7 +225,9 @@ TEST(GradientLawTest, GradientsAreSlopesHoweverOperandsLie) {
       }
     }
     if (::testing::Test::HasFatalFailure()) return;
-    ran.insert(c.op);
+    const bool has_dimensions =
+        std::any_of(c.inputs.begin(), c.inputs.end(), [](const RefTensor& x) { return !x.dims.empty(); });
+    if (has_dimensions) ran.insert(c.op);
     if (op.ran_split()) split.insert(c.op);
   }
   std::vector<std::string> never;

@@ -6,7 +6,7 @@
 
 #include "actor/engine.h"
 #include "compiler/lower/compile.h"
-#include "oneflow_core/functional.h"
+#include "oneflow_core/composed.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/ops/ops.h"
@@ -72,6 +72,34 @@ class LossesTest : public ::testing::Test {
 
   const OpRegistry ops_ = StandardOps();
 };
+
+// Micro-batches, and ranks, hold unequal numbers of the samples that count.
+TEST_F(LossesTest, OfIgnoredLabelsAreTheMeanOfTheOthersHoweverSamplesAreDealtOut) {
+  std::map<std::string, std::vector<double>> whole;
+  struct Case {
+    std::vector<Axis> mesh;
+    int micro_batches;
+  };
+  for (const Case& c : {Case{{}, 1}, Case{{}, 4}, Case{{{"dp", 2}}, 1}, Case{{{"dp", 3}}, 2}, Case{{{"tp", 2}}, 6}}) {
+    GraphBuilder b(ops_, "train");
+    const int64_t samples = 12 / c.micro_batches;
+    const PrototypeData data{.classes = 4, .samples = 64, .height = 4, .width = 4, .noise = 0.3};
+    const Batch batch = ReadPrototypeBatch(b, data, DataSplit::kTrain, samples);
+    const Tensor inputs = Reshape(batch.inputs.To({{"dp", Sbp::Split(0)}}), {samples, 16});
+    const Tensor w = b.Variable("w", {DType::kFloat32, {16, 4}}, "normal(0.3)", {{"tp", Sbp::Split(1)}});
+    const Tensor loss = MeanCrossEntropy(MatMul(inputs, w), batch.labels, {.label_smoothing = 0.1}, /*ignored=*/1);
+    b.SetLoss(loss);
+    Fetch(loss, "loss");
+    ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+    ASSERT_OK_AND_ASSIGN(const auto fetched, Train(std::move(graph), c.mesh, c.micro_batches));
+    if (whole.empty()) whole = fetched;
+    for (int step = 0; step < kLossSteps; ++step) {
+      EXPECT_NEAR(fetched.at("loss")[step], whole.at("loss")[step], 1e-5)
+          << "step " << step << ", " << c.micro_batches << " micro-batches on " << c.mesh.size() << " axes";
+    }
+  }
+  EXPECT_LT(whole["loss"].back(), whole["loss"].front());
+}
 
 TEST_F(LossesTest, LieWhereverTheUserWants) {
   const struct {

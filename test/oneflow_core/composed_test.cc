@@ -208,6 +208,18 @@ TEST_F(ComposedTest, CrossEntropySmoothsLabelsAndKeepsLogitsSmall) {
   EXPECT_EQ(b_.graph().node(b_.graph().value(plain.id()).producer).op, "softmax_cross_entropy");
 }
 
+TEST_F(ComposedTest, IgnoredLabelsDoNotCount) {
+  const Tensor logits = Drawn({4, 3}, -5, 5);
+  const std::vector<double> labels = {2, -100, 0, -100};
+  double sum = 0;
+  for (const size_t row : {0, 2}) {
+    const double* const x = drawn_[0].values.data() + 3 * row;
+    sum += std::log(std::exp(x[0]) + std::exp(x[1]) + std::exp(x[2])) - x[static_cast<int>(labels[row])];
+  }
+  EXPECT_THAT(Values(MeanCrossEntropy(logits, Given(Ids({4}, labels)))), Pointwise(IsClose(), {sum / 2}));
+  EXPECT_THAT(Values(MeanCrossEntropy(logits, Given(Ids({4}, {7, 7, 7, 7})), {}, 7)), ElementsAre(0));
+}
+
 TEST_F(ComposedTest, RefusesWhatDoesNotFit) {
   Split(Given({{2, 3}, {1, 2, 3, 4, 5, 6}}), 1, {1, 1});
   EXPECT_THAT(b_.status(), StatusIs(absl::StatusCode::kInvalidArgument,

@@ -411,6 +411,7 @@ OPS = {
     "same_index": lambda a, x, y: (x == y).double(),
     "equal": lambda a, x, y: x == y,
     "where": lambda a, x, y, condition: torch.where(condition, x, y),
+    "step_mean": lambda a, total, weight: torch.where(weight == 0, 0 * total, total / weight),
     "stop_gradient": lambda a, x: x.detach(),
     "add_n": lambda a, *x: sum(x),
     "bias_add": lambda a, x, b: x + along(b, x, a["axis"]),

@@ -1,3 +1,4 @@
+#include "oneflow_core/composed.h"
 #include "test/compiler/passes/testing.h"
 #include "test/support/names.h"
 
@@ -185,6 +186,34 @@ TEST(AutodiffTest, NoGradientFlowsPastAComparisonOrAStop) {
   ASSERT_OK_AND_ASSIGN(graph, RunPasses(std::move(graph), Options({}), Ops(), variables, nullptr, &warnings));
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("node 'w' (variable")));
   EXPECT_THAT(NamesOf(graph, "adamw_update"), ElementsAre("v/update"));
+}
+
+// The gradients of the totals are added, and divided once by the sum of the weights.
+TEST(AutodiffTest, AMeanOverMicroBatchesIsDividedByItsWeightAtTheEnd) {
+  GraphBuilder b(Ops(), "mean");
+  const Samples samples = ReadSamples(b, 4);
+  b.SetLoss(MeanCrossEntropy(MatMul(samples.rows, Weight(b, "w", {16, 4})), samples.labels));
+  ASSERT_OK_AND_ASSIGN(const Graph whole, b.Finish());
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Differentiate(whole, /*micro_batches=*/4));
+  EXPECT_EQ(NodeOf(graph, "step_mean/grad").attrs.Double("value"), 1);
+  const Node& gradient = NodeOf(graph, "w/grad");
+  EXPECT_EQ(gradient.op, "mul");
+  EXPECT_EQ(ProducerOf(graph, gradient, 0).name, "w/grad_total");
+  EXPECT_EQ(ProducerOf(graph, ProducerOf(graph, gradient, 1), 1).name, "step_mean/weight");
+  ASSERT_OK_AND_ASSIGN(const Graph one, Differentiate(whole));
+  EXPECT_EQ(NodeOf(one, "w/grad").op, "accumulate") << "of one micro-batch its gradient is its own";
+}
+
+TEST(AutodiffTest, AMeanOverMicroBatchesIsTheOnlyLoss) {
+  GraphBuilder b(Ops(), "mean");
+  const Samples samples = ReadSamples(b, 4);
+  const Tensor logits = MatMul(samples.rows, Weight(b, "w", {16, 4}));
+  b.SetLoss(MeanCrossEntropy(logits, samples.labels));
+  b.SetLoss(ReduceMean(logits));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  EXPECT_OK(Differentiate(graph));
+  EXPECT_THAT(Differentiate(std::move(graph), 4).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be the only loss")));
 }
 
 TEST(AutodiffTest, RefusesALossWithNothingToTrain) {

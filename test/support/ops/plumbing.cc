@@ -13,6 +13,8 @@ to(u8[2]) = u8[2]
 to() ! takes 1 inputs (x) but is given 0
 stop_gradient(f32[2,3]) = f32[2,3]
 stop_gradient() ! takes 1 inputs (x) but is given 0
+step_mean(f32[] f32[]) = f32[]
+step_mean(f32[1] f32[]) ! total is f32[1] but must have 0 dimensions
 boxing(i32[2]) = i32[2]
 boxing(i32[2] i32[2]) ! takes 1 inputs (x) but is given 2
 accumulate(f32[2,3]) = f32[2,3]
@@ -37,6 +39,7 @@ accumulate(f32[8,4]) | S(0)->S(0) S(1)->S(1) P->P | - | - | acc_op.cpp | over mi
 void AddExamples(Random& r, OpCases& cases) {
   cases.push_back({"to", "small", {}, {r.Uniform({7, 5})}});
   cases.push_back({"stop_gradient", "small", {}, {r.Uniform({7, 5})}});
+  cases.push_back({"step_mean", "small", {}, {Scalar(3), Scalar(4)}});
   cases.push_back({"accumulate", "small", {}, {r.Uniform({7, 5})}});
   cases.push_back({"accumulate", "integers", {}, {r.Integers({7, 5}, 100)}, 0});
   cases.push_back({"assign", "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
@@ -46,6 +49,7 @@ void AddExamples(Random& r, OpCases& cases) {
 }
 
 void AddEdges(Random& r, OpCases& cases) {
+  cases.push_back({"step_mean", "of none", {}, {Scalar(3), Scalar(0)}, 0});
   for (const DType dtype : kAllDTypes) {
     cases.push_back({"assign", "dtypes", {}, {r.Small({3, 7}, dtype), r.Small({3, 7}, dtype)}, 0});
   }
@@ -63,6 +67,12 @@ OpFacts Facts() {
   OpFacts facts = {.types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges};
   facts.reference = {{"to", [](RefCall& c) { return Tensors{c.in[0]}; }},
                      {"stop_gradient", [](RefCall& c) { return Tensors{c.in[0]}; }},
+                     {"step_mean",
+                      [](RefCall& c) {
+                        RefTensor y = c.in[0];
+                        y.values[0] = c.in[1].values[0] == 0 ? 0 : y.values[0] / c.in[1].values[0];
+                        return Tensors{y};
+                      }},
                      {"accumulate", [](RefCall& c) { return Tensors{c.in[0]}; }},
                      {"assign",
                       [](RefCall& c) {
@@ -74,7 +84,11 @@ OpFacts Facts() {
                         for (double& v : c.in[0].values) v += 1;
                         return Tensors{};
                       }}};
-  facts.dsl = {{[](Operands d) { return StopGradient(d.F32({2, 3})); }, "stop_gradient", "f32[2,3]"}};
+  facts.dsl = {{[](Operands d) {
+                  return StopGradient(d.F32({2, 3}));
+                },
+                "stop_gradient", "f32[2,3]"},
+               {[](Operands d) { return StepMean(d.F32({}), d.F32({})); }, "step_mean", "f32[]"}};
   facts.without_gradient = {{"stop_gradient", "ends it"},
                             {"boxing", "only the compiler adds it"},
                             {"accumulate", "only the compiler adds it"},
