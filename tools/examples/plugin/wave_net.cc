@@ -1,4 +1,4 @@
-// x [n,1] ──► linear ──► snake ──► linear ──► estimate [n,1]; the loss is the mean squared error. Every step's loss goes
+// x [n,1] ──► linear ──► snake ──► linear ──► estimate [n,1]; the loss is the mean squared error. Each step's loss goes
 // to loss_log, if `log` names a file.
 #include "oneflow_core/functional.h"
 #include "oneflow_core/nn/initial.h"
