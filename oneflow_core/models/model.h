@@ -36,6 +36,7 @@ struct ModelDef {
   // What is wrong among the fields, beyond their own ranges. Null: nothing can be.
   std::optional<FieldComplaint> (*check)(const AttrMap& fields) = nullptr;
   bool generates = false;             // it continues text
+  int64_t least_batch = 1;            // samples of a micro-batch: 2 where it needs their variance
   std::string small;                  // fields of a small one, as protobuf text, which tests train
   std::vector<FieldDef> fields = {};  // of a model that was added; others have theirs in proto/job.proto
 };

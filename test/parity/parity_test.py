@@ -17,7 +17,7 @@ sys.path.append(os.path.abspath(sys.argv[2]))
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 import torch  # noqa: E402
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 import reference_models as ref  # noqa: E402
 
@@ -60,46 +60,53 @@ class ParityTest(unittest.TestCase):
     # PyTorch computes in 64 bits, so that the tolerances are for our rounding alone. Measured: 6e-6 of a gradient's
     # root mean square, which is what its sums round to, however small an element is; nothing where the whole gradient
     # is zero but for rounding.
-    def check_gradients(self, got, want, floor):
+    def check_gradients(self, got, want, floor, spread):
         self.assertEqual(sorted(got), sorted(want))
         for name, g in want.items():
-            self.assert_close(got[name], g, 1e-4 * g.abs() + 2e-5 * rms(g) + floor, f"gradient of {name}")
+            self.assert_close(got[name], g, 1e-4 * g.abs() + spread * rms(g) + floor, f"gradient of {name}")
 
     # Measured: 9e-5 of how far the tensor's elements have moved, in the root mean square. A tensor whose gradient is
     # zero (the bias of keys: softmax does not see it) should not have moved; AdamW makes steps of its rounding, which
-    # stay far below a learning rate.
+    # stay far below a learning rate. Each step rounds a weight.
     def check_weights(self, got, want, initial, gradients):
         self.assertEqual(sorted(got), sorted(want))
         for name, w in want.items():
-            tolerance = 2e-4 * rms(w - initial[name].double()) if rms(gradients[name]) > 1e-12 else 1e-5
+            moved = rms(w - initial[name].double())
+            tolerance = 2e-4 * moved + STEPS * 2.0**-24 * w.abs() if rms(gradients[name]) > 1e-12 else 1e-5
             self.assert_close(got[name], w, tolerance, f"{name} after {STEPS} steps")
 
-    def check_metrics(self, lines, losses, gradients, schedule):
+    def check_metrics(self, lines, losses, gradients, schedule, tolerance):
         self.assertEqual([line["step"] for line in lines], list(range(1, STEPS + 1)))
         norm = torch.stack([g.norm() for g in gradients.values()]).norm().item()
-        self.assertLess(abs(lines[0]["grad_norm"] / norm - 1), 1e-6)
+        self.assertLess(abs(lines[0]["grad_norm"] / norm - 1), tolerance)
         for step, (line, want) in enumerate(zip(lines, losses)):
-            self.assertLess(abs(line["loss"] / want - 1), 1e-6, f"loss of step {step + 1}")
+            self.assertLess(abs(line["loss"] / want - 1), tolerance, f"loss of step {step + 1}")
             self.assertLess(abs(line["lr"] / schedule(step) - 1), 1e-6)
 
-    def check(self, job, model, batches, optimizer, schedule, settings, layouts, clip_norm=0.0, floor=1e-10):
+    def check(self, job, model, batches, optimizer, schedule, settings, layouts, clip_norm=0.0, floor=1e-10,
+              spread=2e-5, tolerance=1e-6, soften=None):
+        """`spread` is for gradients, in their root mean square, `tolerance` for losses and the norm of gradients;
+        `soften` changes the weights to start from."""
         settings = settings + [f"train.batch_size={batches.batch}", "train.schedule.warmup_steps=5",
                                "evaluate={batches:1}"]
         with tempfile.TemporaryDirectory() as folder:
             initial, final, gradients = (os.path.join(folder, name) for name in ("initial", "final", "gradients"))
             fresh = oneflow(job, folder, "train.steps=1", f"save_initial_weights={initial}", *settings, *ONE_DEVICE)
             start = load_file(initial)
+            if soften is not None:
+                soften(start)
+                save_file(start, initial)
             losses, want_gradients, want = ref.train(start, model, batches, STEPS, optimizer, clip_norm, schedule)
             for layout in [ONE_DEVICE] + layouts:
                 with self.subTest(job=job, layout=" ".join(layout)):
                     first = oneflow(job, folder, "train.steps=1", f"weights={initial}", f"save_gradients={gradients}",
                                     *settings, *layout)
-                    if layout is ONE_DEVICE:
+                    if layout is ONE_DEVICE and soften is None:
                         self.assertEqual(first[0]["loss"], fresh[0]["loss"], "saved and loaded weights")
-                    self.check_gradients(load_file(gradients), want_gradients, floor)
+                    self.check_gradients(load_file(gradients), want_gradients, floor, spread)
                     lines = oneflow(job, folder, f"train.steps={STEPS}", f"weights={initial}", f"save_weights={final}",
                                     *settings, *layout)
-                    self.check_metrics(lines, losses, want_gradients, schedule)
+                    self.check_metrics(lines, losses, want_gradients, schedule, tolerance)
                     self.check_weights(load_file(final), want, start, want_gradients)
 
     def check_gpt(self, job, layouts, tied=False, rate=0.0):
@@ -239,12 +246,12 @@ class ParityTest(unittest.TestCase):
             clip_norm=0.5,
         )
 
-    def check_images(self, model, reference, optimizer, settings, layouts, **more):
+    def check_images(self, model, reference, optimizer, settings, layouts, rate=2e-3, seed=1, batch=24, **more):
         self.check("mlp_fashion_mnist.pbtxt", reference,
-                   ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1,
-                                    24),
-                   optimizer, ref.cosine(2e-3, 5, STEPS, 0.05),
-                   [model, "train.schedule.learning_rate=2e-3", *settings], layouts, **more)
+                   ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz",
+                                    seed, batch),
+                   optimizer, ref.cosine(rate, 5, STEPS, 0.05),
+                   [model, f"train.schedule.learning_rate={rate}", f"seed={seed}", *settings], layouts, **more)
 
     def test_vit_with_adamw(self):
         self.check_images(text("model.vit", patch=7, width=24, layers=2, heads=4), ref.vit(patch=7, layers=2, heads=4),
@@ -253,6 +260,28 @@ class ParityTest(unittest.TestCase):
                           [["mesh={dp:2 tp:2}", "cluster.processes=2"],
                            ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=3"]], clip_norm=1.0,
                           floor=1e-9)  # the biases of keys have gradients of rounding size
+
+    # The branches of fresh blocks are as large as what they are added to, so that gradients double from block to block
+    # and one ReLU that rounding turns over shows in every digit. So the branches are made small, and the samples are
+    # such that no input of a ReLU comes nearer to zero than rounding in 32 bits. Measured: losses 6e-7, gradients 8e-6
+    # of their root mean square apart.
+    # Statistics are of the whole batch, so micro-batches would be another model.
+    def test_resnets_with_momentum(self):
+        for depth, blocks, last, seed, batch, rate in ((18, (2, 2, 2, 2), "b", 2, 4, 1e-3),
+                                                       (50, (3, 4, 6, 3), "c", 10, 8, 1e-4)):
+            def soften(weights):
+                for name, value in weights.items():
+                    if name[0] == "s" and name.endswith(f"/{last}/norm/weight"):
+                        value *= 0.1
+
+            reference = ref.ResNet(blocks, bottlenecks=depth >= 50, small_images=depth < 50)
+            self.check_images(text("model.resnet", depth=depth, width=4, small_images=str(depth < 50).lower()),
+                              reference,
+                              lambda p: torch.optim.SGD(ref.decayed(p, 1e-4), lr=1, momentum=0.9),
+                              ["train.optimizer={sgd {momentum: 0.9 weight_decay: 1e-4}}"],
+                              [["mesh={dp:2}", "cluster.processes=2"], ["mesh={dp:2 tp:2}", "cluster.processes=2"]],
+                              rate=rate, seed=seed, batch=batch, spread=1e-4, tolerance=2e-6, soften=soften)
+            self.assertGreater(reference.margin, 4e-7, "an input of a ReLU is too near to zero: take another seed")
 
     def test_mlp_mixer_with_adamw(self):
         def mixed(w, name, x):

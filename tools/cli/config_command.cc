@@ -78,8 +78,7 @@ struct ShowArguments {
 absl::Status ShowModel(const ShowArguments& arguments) {
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, ConfigOfModel(arguments.name, arguments.sets));
-  // Sizes of images follow from files.
-  const bool reads_files = config.config.data().has_images() || config.config.data().has_csv();
+  const bool reads_files = config.config.data().has_csv();  // its columns are the model's inputs
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), reads_files ? JobKind::kTrain : JobKind::kSealed, ops));
   OF_ASSIGN_OR_RETURN(const ModelSize size, SizeOfModel(job, ops));
   std::cout << ModelSizeText(arguments.name, size);

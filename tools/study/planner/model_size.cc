@@ -17,8 +17,9 @@
 namespace oneflow {
 namespace {
 
-// Data that a model of these kinds can be built for without a file, the best first: text is read when it is trained on.
+// Data that a model of these kinds can be built for without a file, the best first: files are read when it is trained.
 constexpr const char* kData[][2] = {{"text", "data={text {path: 'text'}}"},
+                                    {"images", "data={images {train_images: 'images' train_labels: 'labels'}}"},
                                     {"prototypes", "data={prototypes {classes: 1000}}"},
                                     {"clicks", "data={clicks {}}"}};
 
@@ -93,7 +94,8 @@ absl::StatusOr<SourcedConfig> ConfigOfModel(const std::string& name, const std::
     return absl::NotFoundError(absl::StrCat("there is no model '", name, "'; there are ", absl::StrJoin(names, ", ")));
   }
   OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig("", "models show"));
-  std::vector<std::string> all = {absl::StrCat("model={", name, " {}}"), "train.steps=1", "train.batch_size=1",
+  std::vector<std::string> all = {absl::StrCat("model={", name, " {}}"), "train.steps=1",
+                                  absl::StrCat("train.batch_size=", model->least_batch),
                                   "train.schedule.learning_rate=1e-3"};
   for (const auto& [kind, data] : kData) {
     const bool reads = std::find(model->reads.begin(), model->reads.end(), kind) != model->reads.end();

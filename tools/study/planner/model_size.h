@@ -29,9 +29,9 @@ struct ModelSize {
   std::map<std::string, int64_t> memory;  // of a rank when most is in use, by purpose, bytes
 };
 
-// The config of a job that trains the model named `name` on one device, with a sample a step, data that need no file,
-// and these settings, "layers=4" or "train.batch_size=8": a path that is none of a job's fields is one of the model's.
-// NotFound if there is no such model; InvalidArgument if a setting is none.
+// The config of a job that trains the model named `name` on one device, with as few samples a step as it takes, data
+// that need no file, and these settings, "layers=4" or "train.batch_size=8": a path that is none of a job's fields is
+// one of the model's. NotFound if there is no such model; InvalidArgument if a setting is none.
 absl::StatusOr<SourcedConfig> ConfigOfModel(const std::string& name, const std::vector<std::string>& settings);
 
 // Of the job's graph "train". Errors of CompileJob().

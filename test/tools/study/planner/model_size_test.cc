@@ -34,7 +34,13 @@ TEST(ModelSizeTest, CountsTheParametersOfPublishedModels) {
       {"llama",
        {"vocabulary=151936", "layers=24", "width=896", "heads=14", "kv_heads=2", "hidden=4864", "context=16",
         "qkv_bias=true", "tied_embedding=true"},
-       494'032'768}};
+       494'032'768},
+      // torchvision's, less what the first kernel has for two more channels
+      {"resnet", {"depth=18", "classes=1000"}, 11'689'512 - 6'272},
+      {"resnet", {"depth=34", "classes=1000"}, 21'797'672 - 6'272},
+      {"resnet", {"depth=50", "classes=1000"}, 25'557'032 - 6'272},
+      {"resnet", {"depth=101", "classes=1000"}, 44'549'160 - 6'272},
+      {"resnet", {"depth=152", "classes=1000"}, 60'192'808 - 6'272}};
   for (const Published& each : published) {
     ASSERT_OK_AND_ASSIGN(const ModelSize size, SizeOf(each.model, each.settings));
     EXPECT_EQ(size.parameters, each.parameters) << each.model;
