@@ -124,9 +124,9 @@ class Engine {
   virtual void Abort(absl::Status status) = 0;
 
   // Reads variables from (writes them to) a safetensors file of logical tensors by name; every process must call it
-  // with the same arguments. `suffix` selects: "" trainable variables, ".grad" kept gradients, "/average" averages
-  // (names without the suffix). Loading fails if a trainable variable is missing, has another dtype or shape, or the
-  // file has tensors for no variable.
+  // with the same arguments. `suffix` selects: "" weights and statistics, ".grad" kept gradients, "/average" averages
+  // of weights, and statistics (names without the suffix). Loading fails if a weight or a statistic is missing, has
+  // another dtype or shape, or the file has tensors for no variable.
   virtual absl::Status LoadWeights(const std::string& path) = 0;
   virtual absl::Status SaveWeights(const std::string& path, absl::string_view suffix) = 0;
 

@@ -18,9 +18,15 @@
 #include "actor/init.h"
 #include "actor/output_file.h"
 #include "oneflow_core/optimizer_rules.h"
+#include "oneflow_core/variable_role.h"
 
 namespace oneflow {
 namespace {
+
+// Of names of averages of weights.
+std::string AverageSuffix() { return absl::StrCat("/", kAverageSuffix); }
+
+bool IsOfModel(const pb::Variable& variable) { return IsOfModel(static_cast<VariableRole>(variable.role())); }
 
 TensorType TypeOf(const pb::Variable& variable) {
   return {static_cast<DType>(variable.dtype()),
@@ -156,7 +162,7 @@ absl::Status Variables::Load(const std::string& path) const {
   const std::set<std::string> fresh = FreshVariables(reader.metadata());
   size_t taken = 0;
   for (const pb::Variable& variable : plans_.variables()) {
-    if (!variable.trainable()) continue;
+    if (!IsOfModel(variable)) continue;
     const std::string where = absl::StrCat("'", path, "': tensor '", variable.name(), "'");
     const TensorType type = TypeOf(variable);
     const auto entry = reader.tensors().find(variable.name());
@@ -181,7 +187,7 @@ absl::Status Variables::Load(const std::string& path) const {
   }
   if (taken == reader.tensors().size()) return absl::OkStatus();
   std::map<std::string, bool> known;
-  for (const pb::Variable& variable : plans_.variables()) known[variable.name()] = variable.trainable();
+  for (const pb::Variable& variable : plans_.variables()) known[variable.name()] = IsOfModel(variable);
   for (const auto& [name, entry] : reader.tensors()) {
     if (!known[name]) {
       return absl::InvalidArgumentError(absl::StrCat("'", path, "': tensor '", name, "' (", entry.type.ToString(),
@@ -197,7 +203,8 @@ absl::Status Variables::Save(const std::string& path, absl::string_view suffix, 
   std::vector<SafetensorsWriter::Tensor> tensors;
   for (const pb::Variable& variable : plans_.variables()) {
     absl::string_view name = variable.name();
-    if (suffix.empty() ? !variable.trainable() : !absl::ConsumeSuffix(&name, suffix)) continue;
+    const bool travels = suffix == AverageSuffix() && variable.role() == pb::STATISTIC;  // with averages of weights too
+    if (suffix.empty() ? !IsOfModel(variable) : !travels && !absl::ConsumeSuffix(&name, suffix)) continue;
     selected.push_back({std::string(name), &variable});
     tensors.push_back({std::string(name), TypeOf(variable)});
   }
@@ -253,7 +260,7 @@ absl::StatusOr<OwnedState> Variables::Owned() const {
     tensor.set_name(variable->name());
     tensor.set_dtype(variable->dtype());
     *tensor.mutable_dims() = variable->dims();
-    tensor.set_trainable(variable->trainable());
+    tensor.set_role(variable->role());
     OF_RETURN_IF_ERROR(ForOwned(*variable, [&](const pb::Shard& shard, const ShardMemory& memory) {
       pb::CheckpointSlice& slice = *tensor.add_slices();
       *slice.mutable_start() = shard.start();
@@ -315,7 +322,7 @@ template <typename Many>
 absl::Status CheckOptimizerState(const Many& variables, const CheckpointReader& checkpoint) {
   std::set<std::string> weights;
   for (const pb::Variable& variable : variables) {
-    if (variable.trainable()) weights.insert(variable.name());
+    if (variable.role() == pb::WEIGHT) weights.insert(variable.name());
   }
   std::vector<std::string> missing;
   for (const pb::Variable& variable : variables) {
@@ -340,7 +347,7 @@ absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) 
     const std::string where = absl::StrCat("checkpoint '", checkpoint.folder(), "': tensor '", variable.name(), "'");
     const pb::CheckpointTensor* const tensor = checkpoint.Find(variable.name());
     if (tensor == nullptr) {
-      if (variable.trainable()) return absl::InvalidArgumentError(absl::StrCat(where, ": it is missing"));
+      if (IsOfModel(variable)) return absl::InvalidArgumentError(absl::StrCat(where, ": it is missing"));
       continue;
     }
     const TensorType type = TypeOf(variable);

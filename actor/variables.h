@@ -29,15 +29,16 @@ class Variables {
   // Sets all shards of one of our ranks to their initial values. Different ranks may be set on different threads.
   absl::Status Initialise(int rank) const;
 
-  // Fills our shards of all trainable variables from the file. Those that the file declares to be fresh
+  // Fills our shards of all weights and statistics from the file. Those that the file declares to be fresh
   // (checkpoint/fresh_variables.h) keep their values. NotFound or InvalidArgument, naming file, tensor and both values,
   // if the file cannot be read, lacks another variable, has it in another dtype or shape, or has a tensor for no
   // variable.
   absl::Status Load(const std::string& path) const;
 
-  // Writes the variables that `suffix` selects: "" the trainable ones, else those whose name ends with it (and without
-  // it in the file). Every process calls it; `barrier` returns when all have called it as often. The file appears under
-  // its name only when it is complete. NotFound if no variable is selected.
+  // Writes the variables that `suffix` selects: "" weights and statistics, else those whose name ends with it (and
+  // without it in the file); with averages of weights ("/average") statistics too. Every process calls it; `barrier`
+  // returns when all have called it as often. The file appears under its name only when it is complete. NotFound if no
+  // variable is selected.
   absl::Status Save(const std::string& path, absl::string_view suffix, int process,
                     const std::function<absl::Status()>& barrier) const;
 

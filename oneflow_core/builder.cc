@@ -178,6 +178,13 @@ Tensor GraphBuilder::Variable(absl::string_view name, const TensorType& type, ab
   return result;
 }
 
+Tensor GraphBuilder::Statistic(absl::string_view name, const TensorType& type, absl::string_view init,
+                               std::source_location loc) {
+  const Tensor result = Variable(name, type, init, {}, /*trainable=*/false, loc);
+  if (result.valid()) graph_.node(graph_.value(result.id()).producer).attrs.Set("statistic", true);
+  return result;
+}
+
 void GraphBuilder::SetLoss(const Tensor& loss) {
   if (!loss.valid() || loss.builder() != this) {
     return Fail(

@@ -76,6 +76,10 @@ class GraphBuilder {
   Tensor Variable(absl::string_view name, const TensorType& type, absl::string_view init, SbpHint hint = {},
                   bool trainable = true, std::source_location loc = std::source_location::current());
 
+  // A variable without a gradient that belongs to the model: an average that a layer keeps (variable_role.h).
+  Tensor Statistic(absl::string_view name, const TensorType& type, absl::string_view init,
+                   std::source_location loc = std::source_location::current());
+
   // Declares a scalar to be minimised; of several their sum is. Fails if it is not an f32 scalar.
   void SetLoss(const Tensor& loss);
 

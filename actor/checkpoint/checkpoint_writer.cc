@@ -56,7 +56,7 @@ int CountParts(const std::string& folder, int most) {
 absl::Status CheckNumbers(const pb::CheckpointTensor& tensor, const char* data, int64_t num_bytes) {
   const DType dtype = static_cast<DType>(tensor.dtype());
   const Finiteness numbers = FinitenessOf(dtype, data, num_bytes / static_cast<int64_t>(SizeOf(dtype)));
-  if (numbers == Finiteness::kFinite || (numbers == Finiteness::kInfinite && !tensor.trainable()))
+  if (numbers == Finiteness::kFinite || (numbers == Finiteness::kInfinite && tensor.role() != pb::WEIGHT))
     return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("tensor '", tensor.name(), "' has an element that is ",
                                                     numbers == Finiteness::kNan ? "nan" : "inf",

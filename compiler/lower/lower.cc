@@ -345,7 +345,7 @@ void LowerVariables(const VariableTable& variables, PlanTables& tables, pb::Plan
     out.set_name(variable.name);
     out.set_tensor(tables.Tensor(variable.type, variable.dist));
     out.set_init(variable.init);
-    out.set_trainable(variable.trainable);
+    out.set_role(static_cast<pb::VariableRole>(variable.role));
     out.set_zone(variable.zone);
     LowerOffsets(variable.offsets, out.mutable_offsets());
   }

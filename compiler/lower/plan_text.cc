@@ -7,6 +7,7 @@
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/zones_text.h"
 #include "oneflow_core/queues.h"
+#include "oneflow_core/variable_role.h"
 #include "oneflow_core/zones.h"
 #include "sbp/boxing.h"
 
@@ -71,8 +72,8 @@ class Writer {
   void ShowVariable(const pb::ClassVariable& variable) {
     const PlanReader::Tensor& tensor = reader_.tensor(variable.tensor());
     absl::StrAppend(&out_, "variable '", variable.name(), "' ", tensor.type.ToString(), " ", tensor.dist.ToString(),
-                    " ", variable.init(), variable.trainable() ? " trainable " : " ", ZoneName(variable.zone()), " ",
-                    Show(variable.offsets()), "\n");
+                    " ", variable.init(), MarkOf(static_cast<VariableRole>(variable.role())), " ",
+                    ZoneName(variable.zone()), " ", Show(variable.offsets()), "\n");
   }
 
   absl::Status ShowPlan(const pb::ClassPlan& plan) {

@@ -276,7 +276,7 @@ class ProgramSpeller {
     out.set_dtype(static_cast<pb::DType>(tensor.type.dtype));
     CopyInts(tensor.type.shape.dims(), out.mutable_dims());
     out.set_init(variable.init());
-    out.set_trainable(variable.trainable());
+    out.set_role(variable.role());
     const int owner = owners_.Next(tensor.type, tensor.dist);
     for (const int rank : ranks_) {
       const int index = tensor.dist.placement.IndexOf(rank);

@@ -11,6 +11,7 @@
 #include "oneflow_core/dtype.h"
 #include "oneflow_core/memory_layout.h"
 #include "oneflow_core/queues.h"
+#include "oneflow_core/variable_role.h"
 #include "oneflow_core/zones.h"
 
 namespace oneflow {
@@ -196,7 +197,7 @@ void ShowRanks(const pb::Program& set, std::string& out) {
 void ShowVariables(const pb::Program& set, std::string& out) {
   for (const pb::Variable& variable : set.variables()) {
     absl::StrAppend(&out, "variable '", variable.name(), "' ", Name(TypeOf(variable.dtype())), List(variable.dims()),
-                    " ", variable.init(), variable.trainable() ? " trainable" : "", ":");
+                    " ", variable.init(), MarkOf(static_cast<VariableRole>(variable.role())), ":");
     for (const pb::Shard& shard : variable.shards()) {
       absl::StrAppend(&out, " rank ", shard.rank(), List(shard.extent()), "at", List(shard.start()), "@",
                       ZoneName(shard.zone()), "+", shard.offset(), shard.owner() ? "*" : "");

@@ -8,7 +8,7 @@ PlannedVariable Plan(const Node& node, const Value& value) {
           .type = value.type,
           .dist = *value.dist,
           .init = node.attrs.String("init", "zeros"),
-          .trainable = node.attrs.Bool("trainable"),
+          .role = RoleOfVariable(node.attrs),
           .use = node.role == Role::kUpdate ? MemoryUse::kOptimizer : MemoryUse::kWeights,
           .num_bytes = ShardBytes(value.type, *value.dist),
           .offsets = {}};

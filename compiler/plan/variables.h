@@ -13,6 +13,7 @@
 #include "compiler/plan/boxings.h"
 #include "compiler/plan/rank_classes.h"
 #include "oneflow_core/graph.h"
+#include "oneflow_core/variable_role.h"
 #include "oneflow_core/zones.h"
 #include "sbp/slices.h"
 
@@ -41,7 +42,7 @@ struct PlannedVariable {
   TensorType type;
   DistType dist;
   std::string init;
-  bool trainable = false;
+  VariableRole role = VariableRole::kState;
   MemoryUse use = MemoryUse::kWeights;  // or kOptimizer
   Zone zone = kPrivateZone;
   int64_t num_bytes = 0;         // of the largest shard

@@ -34,8 +34,8 @@ Tensor BatchNorm(const Tensor& x, absl::string_view name, const BatchNormOptions
   const TensorType type{DType::kFloat32, {channels}};
   const Tensor weight = b.Variable("weight", type, "ones", {}, true, loc);
   const Tensor bias = b.Variable("bias", type, "zeros", {}, true, loc);
-  const Tensor running_mean = b.Variable("running_mean", type, "zeros", {}, false, loc);
-  const Tensor running_var = b.Variable("running_var", type, "ones", {}, false, loc);
+  const Tensor running_mean = b.Statistic("running_mean", type, "zeros", loc);
+  const Tensor running_var = b.Statistic("running_var", type, "ones", loc);
   if (!options.training) return oneflow::BatchNorm(x, weight, bias, running_mean, running_var, options.epsilon, loc);
   const BatchNormalized result = oneflow::BatchNorm(x, weight, bias, options.epsilon, loc);
   EmaUpdate(running_mean, result.mean, 1 - options.momentum, loc);

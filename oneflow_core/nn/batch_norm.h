@@ -20,7 +20,7 @@ struct BatchNormOptions {
   double momentum = 0.1;  // the batch's share in the running statistics
 };
 
-// Variables "name/weight" (starts as ones), "name/bias" (zeros), and, without gradients, "name/running_mean" (zeros)
+// Variables "name/weight" (starts as ones), "name/bias" (zeros), and the statistics "name/running_mean" (zeros)
 // and "name/running_var" (ones), which averages unbiased variances. The builder fails with InvalidArgument if x has
 // fewer than two dimensions, momentum is not in (0, 1], or, in training, a channel has fewer than two elements.
 Tensor BatchNorm(const Tensor& x, absl::string_view name, const BatchNormOptions& options,

@@ -129,7 +129,7 @@ class TestPlan {
     variable->set_dtype(pb::F32);
     variable->add_dims(elements);
     variable->set_init(init);
-    variable->set_trainable(true);
+    variable->set_role(pb::WEIGHT);
     for (size_t i = 0; i < ranks.size(); ++i) {
       pb::Shard* shard = variable->add_shards();
       shard->set_rank(ranks[i]);

@@ -28,7 +28,7 @@ class Job {
     w->add_dims(4);
     w->add_dims(6);
     w->set_init("normal(1)");
-    w->set_trainable(true);
+    w->set_role(pb::WEIGHT);
     const int64_t size = w->dims(dim);
     for (int r = 0; r < ranks; ++r) {
       const int64_t begin = r == 0 ? 0 : size * r / ranks + 1, end = r == ranks - 1 ? size : size * (r + 1) / ranks + 1;
@@ -45,7 +45,7 @@ class Job {
     std::vector<int> all;
     for (int r = 0; r < ranks; ++r) all.push_back(r);
     plan.Variable("b", 3, "list(1,2,3)", all);
-    plan.set().mutable_variables(plan.Variable("b.grad", 3, "constant(7)", all))->set_trainable(false);
+    plan.set().mutable_variables(plan.Variable("b.grad", 3, "constant(7)", all))->set_role(pb::STATE);
     EXPECT_OK(CheckProgram(plan.set(), 1));
     memory = std::make_unique<JobMemory>(ranks);
     std::vector<DeviceContext*> contexts;
@@ -144,6 +144,30 @@ TEST_F(VariablesTest, LoadRefusesFilesThatDoNotFit) {
   EXPECT_THAT(save({{"w", w}, {"b", b}, {"x", b}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tensor 'x' (f32[3]) is no trainable variable")));
   EXPECT_THAT(job.variables->Load(Path("absent")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent")));
+}
+
+// What a layer computes with after training is part of the model.
+TEST_F(VariablesTest, StatisticsTravelWithWeightsAndWithTheirAverages) {
+  Job job(2, 0), other(1, 0);
+  for (Job* const each : {&job, &other}) {
+    each->plan.set().mutable_variables(1)->set_name("mean");
+    each->plan.set().mutable_variables(1)->set_role(pb::STATISTIC);
+  }
+  for (const int rank : {0, 1}) job.B(rank)[1] = 9;
+  ASSERT_OK(job.variables->Save(Path("weights"), "", 0, NoBarrier));
+  ASSERT_OK(other.variables->Load(Path("weights")));
+  EXPECT_EQ(other.B(0)[1], 9);
+
+  job.plan.set().mutable_variables(0)->set_name("w/average");
+  job.plan.set().mutable_variables(0)->set_role(pb::STATE);
+  ASSERT_OK(job.variables->Save(Path("averages"), "/average", 0, NoBarrier));
+  other.B(0)[1] = 0;
+  ASSERT_OK(other.variables->Load(Path("averages")));
+  EXPECT_EQ(other.B(0)[1], 9);
+
+  ASSERT_OK(job.variables->Save(Path("gradients"), ".grad", 0, NoBarrier));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader gradients, SafetensorsReader::Open(Path("gradients")));
+  EXPECT_THAT(gradients.tensors(), ElementsAre(Pair("b", ::testing::_)));
 }
 
 TEST_F(VariablesTest, WhatAFileDeclaresToBeFreshKeepsItsValue) {

@@ -276,7 +276,9 @@ class ResNet:
     def conv_norm(self, w, name, x, stride=1):
         k = w[name + "/conv/weight"]
         y = F.conv2d(x, k, stride=stride, padding=k.shape[-1] // 2)
-        return F.batch_norm(y, None, None, w[name + "/norm/weight"], w[name + "/norm/bias"], True, 0.1, 1e-5)
+        norm = name + "/norm/"
+        return F.batch_norm(y, w[norm + "running_mean"], w[norm + "running_var"], w[norm + "weight"], w[norm + "bias"],
+                            True, 0.1, 1e-5)
 
     def block(self, w, name, x, stride):
         y = self.relu(self.conv_norm(w, name + "a", x, 1 if self.bottlenecks else stride))
@@ -344,16 +346,18 @@ def wide_deep(w, step, inputs, labels):
 
 
 def train(weights, model, batches, steps, optimizer, clip_norm, schedule):
-    """Trains a copy; returns the losses, the gradients of the first step and the weights after the last."""
-    params = {name: value.double().requires_grad_() for name, value in weights.items()}
+    """Trains a copy; returns the losses, the gradients of the first step and the weights after the last, with the
+    statistics that the model keeps among them. A model returns logits or its loss."""
+    statistics = {name: value.double() for name, value in weights.items() if "/running_" in name}
+    params = {name: value.double().requires_grad_() for name, value in weights.items() if name not in statistics}
     opt = optimizer(params)
     losses, first_gradients = [], None
     for step in range(steps):
         for group in opt.param_groups:
             group["lr"] = schedule(step)
         inputs, labels = batches(step)
-        logits = model(params, step, inputs, labels)
-        loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+        made = model({**params, **statistics}, step, inputs, labels)
+        loss = made if made.dim() == 0 else F.cross_entropy(made.reshape(-1, made.shape[-1]), labels.reshape(-1))
         opt.zero_grad()
         loss.backward()
         if first_gradients is None:
@@ -362,7 +366,7 @@ def train(weights, model, batches, steps, optimizer, clip_norm, schedule):
             torch.nn.utils.clip_grad_norm_(list(params.values()), clip_norm)
         opt.step()
         losses.append(loss.item())
-    return losses, first_gradients, {name: p.detach() for name, p in params.items()}
+    return losses, first_gradients, {**{name: p.detach() for name, p in params.items()}, **statistics}
 
 
 class RoundedToHalf(torch.autograd.Function):

@@ -153,7 +153,7 @@ class Packer {
   void PackVariable(const pb::Variable& variable, pb::PackedVariable& out) {
     out.set_name(texts_.Add(variable.name()));
     out.set_init(texts_.Add(variable.init()));
-    out.set_trainable(variable.trainable());
+    out.set_role(variable.role());
     pb::PackedShape shape;
     shape.set_dtype(variable.dtype());
     *shape.mutable_logical_dims() = variable.dims();

@@ -1,5 +1,6 @@
 #include "oneflow_core/nn/batch_norm.h"
 
+#include "oneflow_core/variable_role.h"
 #include "test/oneflow_core/nn/module_test.h"
 #include "test/support/names.h"
 
@@ -21,7 +22,8 @@ TEST_F(BatchNormTest, NormalisesByTheBatchAndMovesTheRunningStatisticsInTraining
   EXPECT_DOUBLE_EQ(node("ema_update").attrs.Double("decay"), 0.9);
   EXPECT_DOUBLE_EQ(node("scale").attrs.Double("alpha"), 50.0 / 49);  // the unbiased variance of 50 elements
   EXPECT_EQ(node("running_var").attrs.String("init"), "ones");
-  EXPECT_FALSE(node("running_var").attrs.Bool("trainable"));
+  EXPECT_EQ(RoleOfVariable(node("running_var").attrs), VariableRole::kStatistic);
+  EXPECT_EQ(RoleOfVariable(node("weight").attrs), VariableRole::kWeight);
 }
 
 TEST_F(BatchNormTest, NormalisesByTheRunningStatisticsOtherwise) {

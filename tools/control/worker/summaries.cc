@@ -96,7 +96,7 @@ absl::Status Summaries::Share(Engine& engine) {
 absl::Status Summaries::ShareHistograms(Engine& engine) {
   std::map<std::string, ValueCounts> mine, all;  // by variable
   OF_RETURN_IF_ERROR(engine.ReadOwned([&mine](const pb::Variable& variable, const char* data, int64_t count) {
-    if (!variable.trainable() && !absl::EndsWith(variable.name(), kGradient)) return;
+    if (variable.role() != pb::WEIGHT && !absl::EndsWith(variable.name(), kGradient)) return;
     mine[variable.name()].Add(static_cast<DType>(variable.dtype()), data, count);
   }));
   pb::VariablesCounted note;

@@ -299,7 +299,8 @@ absl::Status TrainLoop::LookAtEvaluation() {
 absl::Status TrainLoop::LookAtWeights() {
   absl::Status mine;
   const auto look = [&mine](const pb::Variable& variable, const char* data, int64_t count) {
-    const bool good = !variable.trainable() || SquaresAreFinite(static_cast<DType>(variable.dtype()), data, count);
+    const bool good =
+        variable.role() != pb::WEIGHT || SquaresAreFinite(static_cast<DType>(variable.dtype()), data, count);
     if (good || !mine.ok()) return;
     mine = absl::FailedPreconditionError(
         absl::StrCat("variable '", variable.name(),

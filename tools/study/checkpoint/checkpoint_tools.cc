@@ -15,6 +15,7 @@
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/output_file.h"
+#include "oneflow_core/variable_role.h"
 #include "tools/study/checkpoint/tensor_difference.h"
 
 namespace oneflow {
@@ -94,7 +95,7 @@ absl::Status ToSafetensors(const std::string& from, const std::string& to, bool 
   OF_ASSIGN_OR_RETURN(const CheckpointReader reader, OpenLast(from));
   std::vector<SafetensorsWriter::Tensor> tensors;
   for (const pb::CheckpointTensor& tensor : reader.manifest().tensors()) {
-    if (all || tensor.trainable()) tensors.push_back({tensor.name(), TypeOf(tensor)});
+    if (all || IsOfModel(static_cast<VariableRole>(tensor.role()))) tensors.push_back({tensor.name(), TypeOf(tensor)});
   }
   if (tensors.empty()) return absl::NotFoundError(absl::StrCat("'", reader.folder(), "' has no weights"));
   OF_ASSIGN_OR_RETURN(const std::string target, FileToReplace(to));
@@ -120,7 +121,7 @@ absl::Status FromSafetensors(const std::string& from, const std::string& to, int
     pb::CheckpointTensor& tensor = state.tensors.emplace_back();
     tensor.set_name(name);
     tensor.set_dtype(static_cast<pb::DType>(*entry.type.dtype.ours()));
-    tensor.set_trainable(true);
+    tensor.set_role(pb::WEIGHT);
     tensor.mutable_dims()->Assign(entry.type.shape.dims().begin(), entry.type.shape.dims().end());
     if (entry.type.shape.count() == 0) continue;
     pb::CheckpointSlice& slice = *tensor.add_slices();

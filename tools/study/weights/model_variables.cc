@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
+#include "oneflow_core/variable_role.h"
 #include "tools/job/attributes.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/plugins.h"
@@ -33,7 +34,7 @@ absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
   for (const Graph& graph : program) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
-      if (node.op != "variable" || !node.attrs.Bool("trainable")) continue;
+      if (node.op != "variable" || !IsOfModel(RoleOfVariable(node.attrs))) continue;
       variables[node.name] = graph.value(node.outputs[0]).type;
     }
   }

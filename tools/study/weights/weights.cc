@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor/checkpoint/fresh_variables.h"
 #include "actor/checkpoint/manifest.h"
+#include "oneflow_core/variable_role.h"
 #include "tools/study/checkpoint/checkpoint_tools.h"
 
 namespace oneflow {
@@ -32,7 +33,7 @@ Weights::Weights(WeightFiles files) : from_(std::move(files)) {
 
 Weights::Weights(CheckpointReader checkpoint) : from_(std::move(checkpoint)) {
   for (const pb::CheckpointTensor& tensor : std::get<CheckpointReader>(from_).manifest().tensors()) {
-    if (tensor.trainable()) tensors_[tensor.name()] = {TypeOf(tensor), FileOf(tensor)};
+    if (IsOfModel(static_cast<VariableRole>(tensor.role()))) tensors_[tensor.name()] = {TypeOf(tensor), FileOf(tensor)};
   }
 }
 

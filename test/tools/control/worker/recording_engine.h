@@ -46,7 +46,7 @@ class RecordingEngine : public Engine {
     pb::CheckpointTensor w = tensor;
     w.set_name("w");
     w.set_dtype(pb::F32);
-    w.set_trainable(true);
+    w.set_role(pb::WEIGHT);
     w.mutable_slices(0)->set_offset(8);
     owned.tensors.push_back(std::move(w));
     owned.num_bytes = 12;
@@ -63,7 +63,7 @@ class RecordingEngine : public Engine {
     pb::Variable variable;
     variable.set_name("w");
     variable.set_dtype(pb::F32);
-    variable.set_trainable(true);
+    variable.set_role(pb::WEIGHT);
     use(variable, reinterpret_cast<const char*>(&weight), 1);
     return absl::OkStatus();
   }

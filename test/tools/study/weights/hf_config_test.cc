@@ -88,7 +88,7 @@ TEST(HfConfigTest, RelationsAndFamiliesSayWhatIsLookedAt) {
 // What exported folders say they are.
 TEST(HfConfigTest, AFamilyIsFoundByWhatIsSoOfTheModel) {
   ASSERT_OK_AND_ASSIGN(const std::vector<Mapping> mappings, BuiltInMappings());
-  const Mapping& llama = mappings[1];
+  const Mapping& llama = mappings[2];
   ASSERT_EQ(llama.name, "llama");
   const struct {
     bool bias, norm;
@@ -140,7 +140,7 @@ AttrMap Qwen3() {
 // Configs of published models, as their files say them, and the fields of the same models here.
 TEST(HfConfigTest, ConfigsOfPublishedModelsAgreeWithOurs) {
   ASSERT_OK_AND_ASSIGN(const std::vector<Mapping> mappings, BuiltInMappings());
-  const Mapping& llama = mappings[1];
+  const Mapping& llama = mappings[2];
   const AttrMap ours = Qwen3();
   Json qwen3 = Json::parse(kQwen3);
   const auto differences = [&] { return *CompareConfig(llama, *FamilyOf(llama, qwen3), qwen3, ours); };
@@ -160,7 +160,7 @@ TEST(HfConfigTest, ConfigsOfPublishedModelsAgreeWithOurs) {
 
 TEST(HfConfigTest, AScalingIsWrittenWithAllThatBelongsToIt) {
   ASSERT_OK_AND_ASSIGN(const std::vector<Mapping> mappings, BuiltInMappings());
-  const Mapping& llama = mappings[1];
+  const Mapping& llama = mappings[2];
   AttrMap ours = Qwen3();
   const auto written = [&] { return *MakeHfConfig(llama, *FamilyFor(llama, ours).value(), ours, DType::kFloat32); };
   EXPECT_FALSE(written().contains("rope_scaling"));

@@ -1,0 +1,29 @@
+// What a variable is for. What is trained, and what files of weights have, follows from it everywhere.
+#pragma once
+
+#include "oneflow_core/attr.h"
+
+namespace oneflow {
+
+enum class VariableRole {
+  kState,      // of an optimizer, of text that is continued, ...: only checkpoints have it
+  kWeight,     // is trained
+  kStatistic,  // averages that a layer keeps while it is trained and computes with afterwards
+};
+
+// Of a node 'variable', by its attributes.
+inline VariableRole RoleOfVariable(const AttrMap& attrs) {
+  if (attrs.Bool("trainable")) return VariableRole::kWeight;
+  return attrs.Bool("statistic") ? VariableRole::kStatistic : VariableRole::kState;
+}
+
+// Whether the model computes with it: files of weights have it, and loading them fills it.
+inline bool IsOfModel(VariableRole role) { return role != VariableRole::kState; }
+
+// For texts of graphs and plans: "", " trainable" or " statistic".
+inline const char* MarkOf(VariableRole role) {
+  if (role == VariableRole::kState) return "";
+  return role == VariableRole::kWeight ? " trainable" : " statistic";
+}
+
+}  // namespace oneflow
