@@ -10,6 +10,7 @@ namespace oneflow {
 namespace {
 
 Tensor MeanLoss(const LanguageModel& model, const Batch& samples, bool training) {
+  if (model.loss != nullptr) return model.loss(samples, training);
   return ReduceMean(SoftmaxCrossEntropy(model.logits(samples.inputs, training), samples.labels), {0, 1});
 }
 

@@ -24,7 +24,10 @@ struct LanguageModel {
   int64_t vocabulary = 256;
   int64_t context = 128;  // tokens per sample
   // tokens i32[n,context] to logits f32[n,context,vocabulary]
-  std::function<Tensor(const Tensor& tokens, bool training)> logits;
+  std::function<Tensor(const Tensor& tokens, bool training)> logits = nullptr;
+  // Of a micro-batch of tokens and those that follow them; null: the mean cross entropy of the logits. A model that has
+  // this and no logits cannot be continued.
+  std::function<Tensor(const Batch& samples, bool training)> loss = nullptr;
 };
 
 // The graphs "train" (loss, fetched as "loss"), "evaluate" if asked for (fetches "loss") and "generate" if asked for:

@@ -151,6 +151,19 @@ class ParityTest(unittest.TestCase):
                     clip_norm=1.0,
                 )
 
+    # A step of micro-batches would be of the mean of their means, over as many masked tokens as each has.
+    def test_bert_on_masked_tokens(self):
+        self.check("mlp_fashion_mnist.pbtxt", ref.bert(layers=2, heads=4, mask_rate=0.3, mask_token=3),
+                   ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+                   lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-5),
+                   ref.cosine(2e-3, 5, STEPS, 0.05),
+                   ["data={text {path: 'data/kjv.txt' validation_fraction: 0.05}}",
+                    "train.optimizer={adamw {beta2: 0.95 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
+                    "train.schedule.learning_rate=2e-3",
+                    text("model.bert", layers=2, width=32, heads=4, context=32, mask_rate=0.3, mask_token=3)],
+                   [["mesh={dp:2 tp:2}", "cluster.processes=2"], ["mesh={pp:2}", "cluster.processes=1"]],
+                   clip_norm=1.0, floor=1e-9)  # the biases of keys have gradients of rounding size
+
     # Every element of an activation is rounded to 8 bits of precision, a gradient once per product on its way.
     # Measured: losses 6e-5 apart, gradients 0.70% of their own size in the root mean square. The loss and all sums are
     # f32, so nothing drifts.

@@ -211,6 +211,27 @@ def gpt(layers, heads, rate=0.0, seed=1):
     return logits
 
 
+def bert(layers, heads, mask_rate, mask_token, epsilon=1e-12, seed=1):
+    """Returns its loss, of the tokens that are masked."""
+    def norm(w, name, x):
+        return F.layer_norm(x, x.shape[-1:], w[name + "/weight"], w[name + "/bias"], epsilon)
+
+    def loss(w, step, tokens, labels):
+        masked = dropout(torch.ones(tokens.shape, dtype=torch.float64), mask_rate, "dropout", seed, step) == 0
+        x = w["wte/weight"][tokens.masked_fill(masked, mask_token)] + w["wpe/weight"] + w["types/weight"][0]
+        x = norm(w, "ln", x)
+        for i in range(layers):
+            h = f"h{i}/"
+            q, k, v = (linear(w, h + "attn/" + n, x).unflatten(-1, (heads, -1)).transpose(1, 2) for n in "qkv")
+            mixed = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1) @ v
+            x = norm(w, h + "ln1", x + linear(w, h + "attn/o", mixed.transpose(1, 2).flatten(2)))
+            x = norm(w, h + "ln2", x + linear(w, h + "mlp/down", F.gelu(linear(w, h + "mlp/up", x))))
+        x = norm(w, "transform_ln", F.gelu(linear(w, "transform", x)))
+        return F.cross_entropy((x @ w["wte/weight"].t() + w["head/bias"])[masked], tokens[masked])
+
+    return loss
+
+
 def rms_norm(w, name, x, epsilon):
     return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + epsilon) * w[name + "/weight"]
 

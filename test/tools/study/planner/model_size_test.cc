@@ -35,6 +35,8 @@ TEST(ModelSizeTest, CountsTheParametersOfPublishedModels) {
        {"vocabulary=151936", "layers=24", "width=896", "heads=14", "kv_heads=2", "hidden=4864", "context=16",
         "qkv_bias=true", "tied_embedding=true"},
        494'032'768},
+      // BERT-base of transformers (BertForMaskedLM)
+      {"bert", {"vocabulary=30522", "layers=12", "width=768", "heads=12", "context=512"}, 109'514'298},
       // torchvision's, less what the first kernel has for two more channels
       {"resnet", {"depth=18", "classes=1000"}, 11'689'512 - 6'272},
       {"resnet", {"depth=34", "classes=1000"}, 21'797'672 - 6'272},
