@@ -1,7 +1,12 @@
 #include "tools/study/weights/mapping.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "oneflow_core/models/model.h"
 #include "test/support/status_matchers.h"
+#include "tools/study/planner/model_size.h"
+#include "tools/study/weights/correspondence.h"
+#include "tools/study/weights/model_variables.h"
 
 namespace oneflow {
 namespace {
@@ -17,6 +22,19 @@ TEST(MappingTest, ThoseOfTheProgramAreGood) {
   std::vector<std::string> names;
   for (const Mapping& mapping : *mappings) names.push_back(mapping.name);
   EXPECT_THAT(names, ::testing::ElementsAre("bert", "gpt2", "llama", "resnet", "vit"));
+}
+
+TEST(MappingTest, ThoseOfTheProgramHaveARuleForEachVariable) {
+  ASSERT_OK_AND_ASSIGN(const std::vector<Mapping> mappings, BuiltInMappings());
+  for (const Mapping& mapping : mappings) {
+    const std::string& name = mapping.table.model();
+    const std::string small = absl::StrCat("model={", name, " {", FindModel(name)->small, "}}");
+    ASSERT_OK_AND_ASSIGN(SourcedConfig config, ConfigOfModel(name, {small}));
+    ASSERT_OK_AND_ASSIGN(const JobModel model, ModelOf(std::move(config)));
+    ASSERT_OK_AND_ASSIGN(const Correspondence found, Correspond(mapping, model.variables));
+    for (const int variable : found.unnamed) ADD_FAILURE() << mapping.name << ": " << model.variables[variable].name;
+    EXPECT_FALSE(found.tensors.empty()) << mapping.name;
+  }
 }
 
 TEST(MappingTest, AFaultyTableIsRefusedWithItsPlace) {
