@@ -13,7 +13,9 @@
 // wherever its samples lie.
 //
 // Variables: "stem/conv/weight", "stem/norm/{weight,bias}", "s0b0/a/conv/weight", "s0b0/a/norm/...",
-// "s1b0/shortcut/...", "head/{weight,bias}"; and the norms' running statistics, which are not trained.
+// "s1b0/shortcut/...", "head/{weight,bias}"; and the norms' statistics, "stem/norm/{running_mean,running_var}".
+#include "oneflow_core/models/resnet.h"
+
 #include <cmath>
 
 #include "oneflow_core/functional.h"
@@ -115,7 +117,7 @@ class ResNet {
 absl::StatusOr<std::vector<Graph>> BuildResNet(const ModelRequest& request, const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(CheckBatches("resnet", request.batches));
   const auto model = [&](const Tensor& images, bool training) {
-    return ResNet(request.fields, training).Logits(images);
+    return ResNetLogits(request.fields, images, training);
   };
   return ClassifierProgram(OnSamples(model, request), request.batches, ops);
 }
@@ -127,6 +129,10 @@ std::optional<FieldComplaint> CheckResNet(const AttrMap& fields) {
 }
 
 }  // namespace
+
+Tensor ResNetLogits(const AttrMap& fields, const Tensor& images, bool training) {
+  return ResNet(fields, training).Logits(images);
+}
 
 ModelDef ResnetModel() {
   return {.name = "resnet",

@@ -45,6 +45,7 @@ std::unique_ptr<BenchCase> MakeGpt2Case(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeGpt2Bf16Case(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeLlamaCase(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeLlamaBf16Case(const BenchContext& context);
+std::unique_ptr<BenchCase> MakeBertCase(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeGpt2LargeBf16Case(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeQuickstartCase(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeQuickstartBf16Case(const BenchContext& context);

@@ -1,4 +1,4 @@
-// The models of text that the engine and PyTorch train: GPT-2 124M and 1.5B, the quickstart's GPT, and a Llama.
+// The models of text that the engine and PyTorch train: GPT-2 124M and 1.5B, the quickstart's GPT, a Llama, and BERT.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -65,6 +65,7 @@ std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const Bench
 
 GptContest Gpt2() { return {kGpt2Model, 2, 5, {}}; }
 GptContest Llama() { return {kLlamaModel, 2, 5, {}}; }
+GptContest Bert() { return {kBertModel, 2, 5, {}}; }
 // One layer is compiled, for all of them: 48 one by one would take minutes.
 GptContest Gpt2Large() { return {kGpt2LargeModel, 2, 5, {}, {"eager", "compile-layers"}}; }
 GptContest Quickstart() {
@@ -91,6 +92,9 @@ std::unique_ptr<BenchCase> MakeLlamaCase(const BenchContext& context) {
 }
 std::unique_ptr<BenchCase> MakeLlamaBf16Case(const BenchContext& context) {
   return MakeGptContest(Llama(), /*bf16=*/true, context);
+}
+std::unique_ptr<BenchCase> MakeBertCase(const BenchContext& context) {
+  return MakeGptContest(Bert(), /*bf16=*/false, context);
 }
 std::unique_ptr<BenchCase> MakeQuickstartCase(const BenchContext& context) {
   return MakeGptContest(Quickstart(), /*bf16=*/false, context);

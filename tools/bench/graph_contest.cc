@@ -87,22 +87,6 @@ absl::StatusOr<std::string> ImageBatches(const ImageSizes& sizes, const Job& job
   return bytes;
 }
 
-std::unique_ptr<BenchCase> InPrecision(const GraphContest& contest, bool bf16, const BenchContext& context) {
-  const auto make_model = [contest, bf16, &context]() -> absl::StatusOr<TrainedModel> {
-    TrainedModel model{.title = absl::StrCat(contest.title, ", products in ", bf16 ? "bf16" : "f32"),
-                       .unit = contest.unit,
-                       .per_step = contest.per_step,
-                       .pytorch = contest.pytorch,
-                       .modes = contest.modes,
-                       .warmup = context.asked_warmup.value_or(contest.warmup),
-                       .steps = context.asked_steps.value_or(contest.steps)};
-    model.make_job = [contest, bf16, &context](const TrainingLayout&) { return GraphJob(contest, bf16, context); };
-    model.batches = [sizes = contest.images](const Job& job, int steps) { return ImageBatches(sizes, job, steps); };
-    return model;
-  };
-  return MakeContestCase(context, make_model);
-}
-
 class BothPrecisions : public BenchCase {
  public:
   BothPrecisions(std::unique_ptr<BenchCase> f32, std::unique_ptr<BenchCase> bf16)
@@ -122,9 +106,25 @@ class BothPrecisions : public BenchCase {
 
 }  // namespace
 
+std::unique_ptr<BenchCase> MakeGraphContest(const GraphContest& contest, bool bf16, const BenchContext& context) {
+  const auto make_model = [contest, bf16, &context]() -> absl::StatusOr<TrainedModel> {
+    TrainedModel model{.title = absl::StrCat(contest.title, ", products in ", bf16 ? "bf16" : "f32"),
+                       .unit = contest.unit,
+                       .per_step = contest.per_step,
+                       .pytorch = contest.pytorch,
+                       .modes = contest.modes,
+                       .warmup = context.asked_warmup.value_or(contest.warmup),
+                       .steps = context.asked_steps.value_or(contest.steps)};
+    model.make_job = [contest, bf16, &context](const TrainingLayout&) { return GraphJob(contest, bf16, context); };
+    model.batches = [sizes = contest.images](const Job& job, int steps) { return ImageBatches(sizes, job, steps); };
+    return model;
+  };
+  return MakeContestCase(context, make_model);
+}
+
 std::unique_ptr<BenchCase> MakeGraphContest(const GraphContest& contest, const BenchContext& context) {
-  return std::make_unique<BothPrecisions>(InPrecision(contest, /*bf16=*/false, context),
-                                          InPrecision(contest, /*bf16=*/true, context));
+  return std::make_unique<BothPrecisions>(MakeGraphContest(contest, /*bf16=*/false, context),
+                                          MakeGraphContest(contest, /*bf16=*/true, context));
 }
 
 }  // namespace oneflow

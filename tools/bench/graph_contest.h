@@ -1,4 +1,4 @@
-// A contest (against_pytorch.h) over a model that is declared as a graph, in f32 and then in bf16. It reads random
+// A contest (against_pytorch.h) over a model that is declared as a graph, in f32, in bf16 or in both. It reads random
 // images from a file, the same in every run.
 #pragma once
 
@@ -32,10 +32,15 @@ struct GraphContest {
 };
 
 // Errors as of MakeContestCase, and of the graph.
+std::unique_ptr<BenchCase> MakeGraphContest(const GraphContest& contest, bool bf16, const BenchContext& context);
+// In f32 and then in bf16.
 std::unique_ptr<BenchCase> MakeGraphContest(const GraphContest& contest, const BenchContext& context);
 
 std::unique_ptr<BenchCase> MakeBertLayerCase(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeResNetStagesCase(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeLargeResNetStagesCase(const BenchContext& context);
+std::unique_ptr<BenchCase> MakeResNet50Case(const BenchContext& context);
+std::unique_ptr<BenchCase> MakeResNet50Bf16Case(const BenchContext& context);
+std::unique_ptr<BenchCase> MakeVitSmallCase(const BenchContext& context);
 
 }  // namespace oneflow

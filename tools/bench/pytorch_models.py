@@ -48,8 +48,8 @@ def linear(p, name, x):
     return F.linear(x, p[name + "/weight"], p.get(name + "/bias"))
 
 
-def norm(p, name, x):
-    return F.layer_norm(x, x.shape[-1:], p[name + "/weight"], p[name + "/bias"], 1e-5)
+def norm(p, name, x, epsilon=1e-5):
+    return F.layer_norm(x, x.shape[-1:], p[name + "/weight"], p[name + "/bias"], epsilon)
 
 
 def attention(q, k, v, causal):
@@ -166,6 +166,25 @@ class Llama(Gpt):
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
+class Bert(Gpt):
+    tables = ("wte/weight", "wpe/weight", "types/weight")
+
+    def __init__(self, request):
+        super().__init__(request)
+        self.epsilon = request["epsilon"]
+
+    def loss(self, p, tokens, labels):
+        x = F.embedding(tokens, p["wte/weight"]) + p["wpe/weight"] + p["types/weight"][0]
+        x = norm(p, "ln", x, self.epsilon)
+        for i in range(self.layers):
+            h = f"h{i}/"
+            x = norm(p, h + "ln1", x + self_attention(p, h + "attn", x, self.heads, causal=False), self.epsilon)
+            x = norm(p, h + "ln2", x + mlp(p, h + "mlp", x), self.epsilon)
+        x = norm(p, "transform_ln", F.gelu(linear(p, "transform", x)), self.epsilon)
+        logits = F.linear(x, p["wte/weight"], p["head/bias"])
+        return F.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten())
+
+
 def read_images(raw, steps, batch, *dims):
     """Of every step images and labels, which files have as f32 and i32."""
     pixels = torch.Size(dims).numel() * batch
@@ -192,7 +211,7 @@ class BertLayer:
         return F.mse_loss(y.float(), target)
 
 
-class ResNetStages:
+class ResNet:
     def __init__(self, request):
         self.blocks = request["blocks"]
         self.dims = (request["batch"], 3, request["side"], request["side"])
@@ -200,9 +219,9 @@ class ResNetStages:
         self.running = {}
 
     def weights(self, weights):
-        for name, w in weights.items():
-            if name.endswith("norm/weight"):
-                self.running[name] = torch.zeros_like(w), torch.ones_like(w)  # on the weights' device
+        for name in [n for n in weights if n.endswith("norm/weight")]:
+            stem = name[: -len("weight")]
+            self.running[name] = weights.pop(stem + "running_mean"), weights.pop(stem + "running_var")
         weights = linear_weights(weights)
         return {n: w.contiguous(memory_format=self.layout) if w.dim() == 4 else w for n, w in weights.items()}
 
@@ -232,4 +251,27 @@ class ResNetStages:
         return F.cross_entropy(linear(p, "head", x.mean((2, 3))).float(), labels)
 
 
-MODELS = {"gpt": Gpt, "llama": Llama, "bert-layer": BertLayer, "resnet-stages": ResNetStages}
+class Vit:
+    def __init__(self, request):
+        self.patch, self.layers, self.heads = request["patch"], request["layers"], request["heads"]
+        self.epsilon = request["epsilon"]
+        self.dims = (request["batch"], 3, request["side"], request["side"])
+
+    def weights(self, weights):
+        return linear_weights(join_qkv(weights))
+
+    def read(self, raw, steps):
+        return read_images(raw, steps, *self.dims)
+
+    def loss(self, p, images, labels):
+        x = F.conv2d(images, p["patches/weight"], p["patches/bias"], stride=self.patch).flatten(2).transpose(1, 2)
+        x = torch.cat((p["class_token"].to(x.dtype).expand(len(x), -1, -1), x), 1) + p["positions"]
+        for i in range(self.layers):
+            h = f"h{i}/"
+            y = norm(p, h + "ln1", x, self.epsilon)
+            x = x + self_attention(p, h + "attn", y, self.heads, causal=False)
+            x = x + mlp(p, h + "mlp", norm(p, h + "ln2", x, self.epsilon))
+        return F.cross_entropy(linear(p, "head", norm(p, "ln_f", x, self.epsilon)[:, 0]).float(), labels)
+
+
+MODELS = {"gpt": Gpt, "llama": Llama, "bert": Bert, "bert-layer": BertLayer, "resnet": ResNet, "vit": Vit}

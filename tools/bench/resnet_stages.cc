@@ -51,7 +51,7 @@ std::unique_ptr<BenchCase> OfBatch(const std::string& name, int64_t images, cons
                              kImageSide, ", SGD with momentum"),
        .unit = "images",
        .per_step = static_cast<double>(images),
-       .pytorch = {{"model", "resnet-stages"}, {"batch", images}, {"side", kImageSide}, {"blocks", kBlocks}},
+       .pytorch = {{"model", "resnet"}, {"batch", images}, {"side", kImageSide}, {"blocks", kBlocks}},
        .training = "optimizer { sgd { momentum: 0.9 weight_decay: 1e-4 } } schedule { learning_rate: 0.01 }",
        .images = {images, 3 * kImageSide, kImageSide},
        .warmup = 2,

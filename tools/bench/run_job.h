@@ -25,7 +25,7 @@ struct OwnGpt {
   const char* model;  // its fields
   int batch;
   const char* learning_rate;
-  const char* kind = "gpt";  // or "llama"
+  const char* kind = "gpt";  // or "llama", "bert"
 };
 inline constexpr OwnGpt kQuickstartModel = {"quickstart", "layers: 4 width: 128 heads: 4 context: 128", 32, "1e-3"};
 // GPT-2 124M. Bytes are tokens of its vocabulary too. 1,024 tokens of a step are what llm.c has on a processor.
@@ -36,6 +36,9 @@ inline constexpr OwnGpt kLlamaModel = {"llama-100m",
                                        "layers: 12 width: 768 heads: 12 kv_heads: 4 hidden: 2048 context: 256 "
                                        "vocabulary: 32000 tied_embedding: true",
                                        4, "3e-4", "llama"};
+// BERT-base, which predicts every token: what is masked of them changes no work.
+inline constexpr OwnGpt kBertModel = {
+    "bert-base", "layers: 12 width: 768 heads: 12 context: 128 vocabulary: 30522 mask_rate: 0", 8, "1e-4", "bert"};
 // GPT-2 XL, of 1.56 billion parameters: for devices that multiply several hundred times as fast as a processor's core.
 inline constexpr OwnGpt kGpt2LargeModel = {
     "gpt2-1.5b", "layers: 48 width: 1600 heads: 25 context: 1024 vocabulary: 50257 tied_embedding: true", 8, "1e-4"};
