@@ -50,7 +50,7 @@ TEST(ErrorsTest, OfFilesThatAreRead) {
           {{"run", gpt, "--set", "model.graph=DIR/bad_graphs"}, "train.graph': graph text, line 2: "},
           {{"plan", "show", "DIR/none"}, "plan file 'DIR/none': cannot open: No such file or directory"},
           {{"plan", "show", "DIR/garbage"}, "plan file 'DIR/garbage': is not a serialised plan set"},
-          {{"plan", "show", "DIR/nothing"}, "plan file 'DIR/nothing': plan set: version is 0, this reader knows 9"},
+          {{"plan", "show", "DIR/nothing"}, "plan file 'DIR/nothing': plan set: version is 0, this reader knows 10"},
           {{"trace", "summary", "DIR/none"}, "oneflow: trace 'DIR/none': cannot open: No such file or directory"},
           {{"plan", "simulate", gpt, "--costs", "DIR/none"}, "trace 'DIR/none': cannot open"},
           {{"run", gpt, "--set", "slots=DIR/none"}, "slots: file of slots 'DIR/none': cannot open"},

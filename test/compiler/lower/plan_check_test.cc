@@ -106,11 +106,16 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { FindRegister(set, HasMemory).set_offset(2); }, "begins at 2, which is no multiple of 64"},
       {[](auto& set) { MutableZone(*set.mutable_classes(0), kPrivateZone).set_bytes(INT64_MAX); },
        "private zone: 9223372036854775807"},
-      {[](auto& set) { FindCall(set).mutable_instructions(0)->set_op("add"); }, "which only boxings do, not 'add'"},
+      {[](auto& set) {
+         pb::ClassInstruction& call = *FindCall(set).mutable_instructions(0);
+         call.set_op("add");
+         call.set_kind(pb::Instruction::COMPUTE);
+       },
+       "which only boxings do, not 'add'"},
       {[](auto& set) { FindCall(set).mutable_instructions(0)->clear_op(); }, "it names no op"},
       {[](auto& set) {
          pb::ClassInstruction& read = *set.mutable_plans(0)->mutable_actors(0)->mutable_instructions(0);
-         read.set_op("read_data");
+         read.set_kind(pb::Instruction::READ);
          read.clear_outputs();
        },
        "it has no outputs"},

@@ -145,7 +145,7 @@ TEST(ProgramTest, RefusesPlansThatDoNotMakeSense) {
     std::function<void(pb::PlanSet&)> spoil;
     std::string error;
   } kCases[] = {
-      {[](pb::PlanSet& s) { s.set_version(1); }, "plan set: version is 1, this reader knows 9"},
+      {[](pb::PlanSet& s) { s.set_version(1); }, "plan set: version is 1, this reader knows 10"},
       {[](pb::PlanSet& s) { s.mutable_hosts()->set_num_ranks(5); }, "hosts"},
       {[](pb::PlanSet& s) { s.mutable_hosts()->set_device("tpu"); }, "hosts: device 'tpu'"},
       {[](pb::PlanSet& s) { s.mutable_classes(0)->clear_ranks(); }, "rank 0 is in no class"},
