@@ -117,11 +117,10 @@ std::optional<FieldComplaint> CheckBert(const AttrMap& fields) {
 }  // namespace
 
 ModelDef BertModel() {
-  return {.name = "bert",
-          .reads = {"text"},
-          .build = BuildBert,
-          .check = CheckBert,
-          .small = "vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1 mask_rate: 0.3"};
+  ModelDef bert = OfText("bert", BuildBert, CheckBert,
+                         "vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1 mask_rate: 0.3");
+  bert.generates = false;
+  return bert;
 }
 
 }  // namespace oneflow

@@ -48,11 +48,7 @@ std::optional<FieldComplaint> CheckConvNet(const AttrMap& fields) {
 }  // namespace
 
 ModelDef ConvnetModel() {
-  return {.name = "convnet",
-          .reads = {"images"},
-          .build = BuildConvNet,
-          .check = CheckConvNet,
-          .small = "channels: [6, 10] hidden: 20 dropout: 0.2"};
+  return OfImages("convnet", BuildConvNet, CheckConvNet, "channels: [6, 10] hidden: 20 dropout: 0.2");
 }
 
 Tensor ConvNetLogits(const ConvNetConfig& config, const Tensor& images, bool training) {

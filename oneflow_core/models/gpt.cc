@@ -103,12 +103,7 @@ std::optional<FieldComplaint> CheckGpt(const AttrMap& fields) {
 }  // namespace
 
 ModelDef GptModel() {
-  return {.name = "gpt",
-          .reads = {"text"},
-          .build = BuildGpt,
-          .check = CheckGpt,
-          .generates = true,
-          .small = "vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1"};
+  return OfText("gpt", BuildGpt, CheckGpt, "vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1");
 }
 
 Tensor GptLogits(const GptConfig& config, const Tensor& tokens, bool training) {

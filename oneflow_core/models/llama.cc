@@ -113,14 +113,9 @@ std::optional<FieldComplaint> CheckLlama(const AttrMap& fields) {
 }  // namespace
 
 ModelDef LlamaModel() {
-  return {.name = "llama",
-          .reads = {"text"},
-          .build = BuildLlama,
-          .check = CheckLlama,
-          .generates = true,
-          .small =
-              "vocabulary: 128 layers: 2 width: 24 heads: 4 kv_heads: 2 hidden: 40 context: 12 qkv_bias: true "
-              "qk_norm: true window: 7 tied_embedding: true"};
+  return OfText("llama", BuildLlama, CheckLlama,
+                "vocabulary: 128 layers: 2 width: 24 heads: 4 kv_heads: 2 hidden: 40 context: 12 qkv_bias: true "
+                "qk_norm: true window: 7 tied_embedding: true");
 }
 
 }  // namespace oneflow

@@ -74,11 +74,8 @@ std::optional<FieldComplaint> CheckMlpMixer(const AttrMap& fields) {
 }  // namespace
 
 ModelDef MlpMixerModel() {
-  return {.name = "mlp_mixer",
-          .reads = {"images"},
-          .build = BuildMlpMixer,
-          .check = CheckMlpMixer,
-          .small = "patch: 7 width: 12 layers: 2 token_hidden: 10 channel_hidden: 20"};
+  return OfImages("mlp_mixer", BuildMlpMixer, CheckMlpMixer,
+                  "patch: 7 width: 12 layers: 2 token_hidden: 10 channel_hidden: 20");
 }
 
 }  // namespace oneflow

@@ -8,6 +8,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/data/data_kind.h"
@@ -27,19 +28,33 @@ struct ModelRequest {
   std::optional<Continuation> continuation;
 };
 
+using ModelBuilder = absl::StatusOr<std::vector<Graph>> (*)(const ModelRequest& request, const OpRegistry& ops);
+using ModelChecker = std::optional<FieldComplaint> (*)(const AttrMap& fields);
+
 struct ModelDef {
   std::string name;                // the job's field model.<name>
   std::vector<std::string> reads;  // kinds of data (oneflow_core/data/data_kind.h)
   // The graphs "train", and, as they are asked for, "evaluate" and "generate". InvalidArgument naming the model and the
   // field if the request is impossible.
-  absl::StatusOr<std::vector<Graph>> (*build)(const ModelRequest& request, const OpRegistry& ops) = nullptr;
+  ModelBuilder build = nullptr;
   // What is wrong among the fields, beyond their own ranges. Null: nothing can be.
-  std::optional<FieldComplaint> (*check)(const AttrMap& fields) = nullptr;
+  ModelChecker check = nullptr;
   bool generates = false;             // it continues text
   int64_t least_batch = 1;            // samples of a micro-batch: 2 where it needs their variance
   std::string small;                  // fields of a small one, as protobuf text, which tests train
   std::vector<FieldDef> fields = {};  // of a model that was added; others have theirs in proto/job.proto
 };
+
+// A classifier of images, and a model of text that continues it.
+inline ModelDef OfImages(std::string name, ModelBuilder build, ModelChecker check, std::string small) {
+  return {.name = std::move(name), .reads = {"images"}, .build = build, .check = check, .small = std::move(small)};
+}
+inline ModelDef OfText(std::string name, ModelBuilder build, ModelChecker check, std::string small) {
+  ModelDef model = OfImages(std::move(name), build, check, std::move(small));
+  model.reads = {"text"};
+  model.generates = true;
+  return model;
+}
 
 // All of them: those of this folder by name, then those that were added. Rows stay where they are.
 const std::deque<ModelDef>& Models();

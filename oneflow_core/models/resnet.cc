@@ -135,12 +135,9 @@ Tensor ResNetLogits(const AttrMap& fields, const Tensor& images, bool training) 
 }
 
 ModelDef ResnetModel() {
-  return {.name = "resnet",
-          .reads = {"images"},
-          .build = BuildResNet,
-          .check = CheckResNet,
-          .least_batch = 2,
-          .small = "depth: 18 width: 4 small_images: true"};
+  ModelDef resnet = OfImages("resnet", BuildResNet, CheckResNet, "depth: 18 width: 4 small_images: true");
+  resnet.least_batch = 2;
+  return resnet;
 }
 
 }  // namespace oneflow

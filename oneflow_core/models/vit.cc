@@ -96,11 +96,7 @@ std::optional<FieldComplaint> CheckVit(const AttrMap& fields) {
 }  // namespace
 
 ModelDef VitModel() {
-  return {.name = "vit",
-          .reads = {"images"},
-          .build = BuildVit,
-          .check = CheckVit,
-          .small = "patch: 7 width: 24 layers: 2 heads: 4 dropout: 0.1"};
+  return OfImages("vit", BuildVit, CheckVit, "patch: 7 width: 24 layers: 2 heads: 4 dropout: 0.1");
 }
 
 }  // namespace oneflow

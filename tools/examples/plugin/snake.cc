@@ -10,22 +10,19 @@
 namespace waves {
 namespace {
 
-using oneflow::ops::CheckOperands;
-using oneflow::ops::kFloat32;
-using oneflow::ops::NumberAttr;
-using oneflow::ops::Outputs;
+namespace ops = oneflow::ops;
 
 absl::StatusOr<std::vector<oneflow::TensorType>> InferSnake(const oneflow::InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat32}}));
-  OF_ASSIGN_OR_RETURN(const double a, NumberAttr(c.attrs, "a"));
+  OF_RETURN_IF_ERROR(ops::CheckOperands(c, {{"x", ops::kFloat32}}));
+  OF_ASSIGN_OR_RETURN(const double a, ops::NumberAttr(c.attrs, "a"));
   if (!(a > 0)) return absl::InvalidArgumentError(absl::StrCat("a is ", a, ", but must be above 0"));
-  return Outputs({c.inputs[0]});
+  return ops::Outputs({c.inputs[0]});
 }
 
 absl::StatusOr<std::vector<oneflow::TensorType>> InferSnakeGrad(const oneflow::InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kFloat32}, {"x", kFloat32}}));
-  OF_RETURN_IF_ERROR(oneflow::ops::CheckSame("dy", c.inputs[0], "x", c.inputs[1]));
-  return Outputs({c.inputs[1]});
+  OF_RETURN_IF_ERROR(ops::CheckOperands(c, {{"dy", ops::kFloat32}, {"x", ops::kFloat32}}));
+  OF_RETURN_IF_ERROR(ops::CheckSame("dy", c.inputs[0], "x", c.inputs[1]));
+  return ops::Outputs({c.inputs[1]});
 }
 
 absl::Status SnakeGradient(oneflow::GradContext& c) {
