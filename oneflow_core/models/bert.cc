@@ -37,8 +37,7 @@ class Bert {
     }
     const Tensor masked = Masked(tokens);
     const Tensor losses = SoftmaxCrossEntropy(Logits(WithMask(Embedded(tokens), masked)), tokens);
-    const Tensor one = Constant(*tokens.builder(), {DType::kFloat32, {}}, 1);
-    return Div(ReduceSum(Mul(losses, masked), {0, 1}), Maximum(ReduceSum(masked, {0, 1}), one));
+    return StepMean(ReduceSum(Mul(losses, masked), {0, 1}), ReduceSum(masked, {0, 1}));
   }
 
  private:

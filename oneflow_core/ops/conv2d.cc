@@ -37,7 +37,8 @@ absl::StatusOr<Window> WindowAttrs(const InferContext& c) {
 
 // The output of a convolution of `x` [n,c,h,w] with `k` [o,c,i,j].
 absl::StatusOr<Shape> Convolved(const Shape& x, const Shape& k, const Window& window) {
-  if (window.groups != 1 &&
+  const bool empty = window.groups == 0 && x[1] == 0 && k[0] == 0;  // a shard without channels
+  if (window.groups != 1 && !empty &&
       (k[1] > x[1] || x[1] != k[1] * window.groups || k[0] % std::max<int64_t>(window.groups, 1))) {
     return absl::InvalidArgumentError(absl::StrCat("channels are not those of ", window.groups, " groups: x is ",
                                                    x.ToString(), ", k is ", k.ToString()));

@@ -34,9 +34,9 @@ TEST(ConfigTest, ModelsAreListedWithTheirFields) {
                              HasSubstr("mlp_mixer  reads images\n"), HasSubstr("mlp  reads images or csv\n")));
   const Outcome one = work.Run({"models", "convnet"});
   EXPECT_THAT(one.out, AllOf(HasSubstr("model.convnet.hidden"), Not(HasSubstr("gpt"))));
-  const Outcome wrong = work.Run({"models", "bert"});
+  const Outcome wrong = work.Run({"models", "perceiver"});
   EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("there is no model 'bert'; there are convnet, gpt, "));
+  EXPECT_THAT(wrong.err, HasSubstr("there is no model 'perceiver'; there are bert, convnet, "));
 }
 
 class CsvJobTest : public ::testing::Test {
