@@ -214,7 +214,7 @@ TEST_F(CustomTest, WhatIsWrongIsSaidWithBothValues) {
   for (const BadText& c : kCases) EXPECT_THAT(Wrong(c.text), HasSubstr(c.message));
   pb::Model model;
   model.mutable_custom()->set_name("other");
-  EXPECT_THAT(CustomFields(model).status().message(), HasSubstr("add no model 'other'; there are "));
+  EXPECT_THAT(CustomFields(model).status().message(), HasSubstr("add no model 'other'; they add "));
   model.mutable_custom()->set_name("gpt");
   EXPECT_THAT(CustomFields(model).status().message(), HasSubstr("'gpt' is of no plugin: say gpt { ... } instead"));
   model.mutable_custom()->set_name("own");
@@ -235,7 +235,7 @@ TEST_F(CustomTest, ErrorsOfAConfigNameTheField) {
   EXPECT_THAT(error("name: 'own' set: 'width=0'", "name: 'own_rule'"),
               AllOf(HasSubstr("model.custom"), HasSubstr("width: 0 is not in [1, 1024]")));
   EXPECT_THAT(error("name: 'own'", "name: 'own_rule' set: 'beta=1'"),
-              AllOf(HasSubstr("train.optimizer.custom"), HasSubstr("beta: 1 is not in [0, ")));
+              AllOf(HasSubstr("train.optimizer.custom"), HasSubstr("beta: 1 is not in [0, 1)")));
   EXPECT_THAT(error("name: 'own'", "name: 'own_rule' set: 'beta=0.5' set: 'weight_decay=0.1'"), HasSubstr("no model"))
       << "its builder was asked";
 }

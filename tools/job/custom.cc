@@ -24,28 +24,44 @@ namespace {
 // What a plugin describes.
 struct Described {
   std::vector<FieldDef> fields;
-  std::vector<std::string> paths;  // of the fields, those that name files
+  std::vector<std::string> paths = {};  // of the fields, those that name files
+  std::set<std::string> below = {};     // of the fields, those that are below their `most`
 };
 
-template <typename Table>
-std::string NamesOf(const Table& table) {
-  return absl::StrJoin(table, ", ", [](std::string* out, const auto& row) { out->append(row.name); });
+template <typename Rows>
+std::string NamesOf(const Rows& rows) {
+  return absl::StrJoin(rows, ", ", [](std::string* out, const auto& row) { out->append(row.name); });
 }
 
-std::vector<FieldDef> FieldsOf(const OptimizerRule& rule) {
-  std::vector<FieldDef> fields = {{.name = "weight_decay", .value = 0.0, .least = 0}};
+// That the plugins add no `what` of this name, but these: the rows that are no messages of the config.
+template <typename Table>
+absl::Status Unknown(absl::string_view what, const std::string& name, const Table& table,
+                     const google::protobuf::Descriptor& type) {
+  std::vector<typename Table::value_type> added;
+  for (const auto& row : table) {
+    if (type.FindFieldByName(row.name) == nullptr) added.push_back(row);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the job's plugins add no ", what, " '", name, "'; they add ",
+                                                 added.empty() ? "none" : NamesOf(added)));
+}
+
+Described DescribedBy(const OptimizerRule& rule) {
+  Described described{{{.name = "weight_decay", .value = 0.0, .least = 0}}};
   for (const OptimizerAttribute& attribute : rule.attributes) {
-    FieldDef& field = fields.emplace_back();
+    FieldDef& field = described.fields.emplace_back();
     field.name = attribute.name;
     if (attribute.is_flag) {
       field.value = attribute.value != 0;
     } else {
       field.value = attribute.value;
       field.least = 0;
-      if (attribute.below > 0) field.most = std::nextafter(attribute.below, 0);
+      if (attribute.below > 0) {
+        field.most = attribute.below;
+        described.below.insert(field.name);
+      }
     }
   }
-  return fields;
+  return described;
 }
 
 absl::StatusOr<Described> Find(const google::protobuf::Message& message, const std::string& name) {
@@ -54,22 +70,19 @@ absl::StatusOr<Described> Find(const google::protobuf::Message& message, const s
     return absl::InvalidArgumentError(absl::StrCat("'", name, "' is of no plugin: say ", name, " { ... } instead"));
   }
   if (type == pb::Model::descriptor()) {
-    if (const ModelDef* const model = FindModel(name)) return Described{model->fields, {}};
-    return absl::InvalidArgumentError(
-        absl::StrCat("the job's plugins add no model '", name, "'; there are ", NamesOf(Models())));
+    if (const ModelDef* const model = FindModel(name)) return Described{model->fields};
+    return Unknown("model", name, Models(), *type);
   }
   if (type == pb::Data::descriptor()) {
     const absl::StatusOr<DataKind> kind = FindDataKind(name);
     if (kind.ok()) return Described{kind->fields, kind->paths};
-    return absl::InvalidArgumentError(
-        absl::StrCat("the job's plugins add no data '", name, "'; there are ", NamesOf(DataKinds())));
+    return Unknown("data", name, DataKinds(), *type);
   }
-  if (const OptimizerRule* const rule = FindOptimizerRule(name)) return Described{FieldsOf(*rule), {}};
-  return absl::InvalidArgumentError(
-      absl::StrCat("the job's plugins add no optimizer '", name, "'; there are ", NamesOf(OptimizerRules())));
+  if (const OptimizerRule* const rule = FindOptimizerRule(name)) return DescribedBy(*rule);
+  return Unknown("optimizer", name, OptimizerRules(), *type);
 }
 
-absl::StatusOr<Attr> ParseValue(const std::string& text, const FieldDef& field) {
+absl::StatusOr<Attr> ParseValue(const std::string& text, const FieldDef& field, bool below) {
   const auto wrong = [&](absl::string_view type) {
     return absl::InvalidArgumentError(absl::StrCat(field.name, ": '", text, "' is no ", type));
   };
@@ -92,9 +105,9 @@ absl::StatusOr<Attr> ParseValue(const std::string& text, const FieldDef& field) 
     return wrong(whole ? "integer" : "number");
   }
   const double value = whole ? static_cast<double>(integer) : number;
-  if (!(value >= field.least && value <= field.most)) {
+  if (!(value >= field.least && (below ? value < field.most : value <= field.most))) {
     return absl::InvalidArgumentError(
-        absl::StrCat(field.name, ": ", text, " is not in [", field.least, ", ", field.most, "]"));
+        absl::StrCat(field.name, ": ", text, " is not in [", field.least, ", ", field.most, below ? ")" : "]"));
   }
   return whole ? Attr(integer) : Attr(number);
 }
@@ -128,7 +141,7 @@ absl::StatusOr<AttrMap> CustomFields(const google::protobuf::Message& message) {
     if (!said.insert(of.first).second) {
       return absl::InvalidArgumentError(absl::StrCat("'", of.first, "' is said twice"));
     }
-    OF_ASSIGN_OR_RETURN(Attr value, ParseValue(of.second, *field));
+    OF_ASSIGN_OR_RETURN(Attr value, ParseValue(of.second, *field, described.below.count(field->name) > 0));
     values.Set(of.first, std::move(value));
   }
   for (const std::string& path : described.paths) {

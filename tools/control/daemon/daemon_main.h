@@ -34,6 +34,7 @@ struct DaemonArgs {
 // What jobs of a daemon may use (tools/control/security/paths.h): what lies beneath its folders, apart from its
 // certificates. If none is named, everything where only this machine gives it jobs, in plain text, and nothing
 // elsewhere. "/" alone is everything, and nothing is kept from anyone: for a daemon whose jobs are its own user's.
+// Plugins are those that it names, and no others.
 absl::StatusOr<AllowedPaths> DaemonPaths(const DaemonArgs& args);
 
 // The exit code: 0 if it was told to stop, 1 if it cannot serve or the scheduler refuses it, with the reason on stderr.
