@@ -1,22 +1,16 @@
 #include "kernels/kernel.h"
+#include "oneflow_core/growing_table.h"
 
 namespace oneflow {
 namespace {
 
-std::vector<Kernel>& OfCpu() {
-  static auto* const kernels = new std::vector<Kernel>();
-  return *kernels;
-}
-std::vector<Kernel>& OfCuda() {
-  static auto* const kernels = new std::vector<Kernel>();
-  return *kernels;
-}
+constexpr int kCpu = 0, kCuda = 1;
 
 }  // namespace
 
-void AddCpuKernel(Kernel kernel) { OfCpu().push_back(kernel); }
-void AddCudaKernel(Kernel kernel) { OfCuda().push_back(kernel); }
-const std::vector<Kernel>& AddedCpuKernels() { return OfCpu(); }
-const std::vector<Kernel>& AddedCudaKernels() { return OfCuda(); }
+void AddCpuKernel(Kernel kernel) { GrowingTable<Kernel, kCpu>().push_back(kernel); }
+void AddCudaKernel(Kernel kernel) { GrowingTable<Kernel, kCuda>().push_back(kernel); }
+const std::deque<Kernel>& AddedCpuKernels() { return GrowingTable<Kernel, kCpu>(); }
+const std::deque<Kernel>& AddedCudaKernels() { return GrowingTable<Kernel, kCuda>(); }
 
 }  // namespace oneflow

@@ -3,7 +3,7 @@
 
 namespace oneflow {
 
-KernelTable CudaKernels() { return KernelTable(AddedCudaKernels()); }
+KernelTable CudaKernels() { return KernelTable({AddedCudaKernels().begin(), AddedCudaKernels().end()}); }
 
 namespace {
 constexpr const char* kWhy = "this build has no CUDA: the toolkit was not found when it was configured";

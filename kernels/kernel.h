@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -128,7 +129,7 @@ KernelTable CudaKernels();
 // that op and dtype. `op` stays valid. Not while another thread makes a table.
 void AddCpuKernel(Kernel kernel);
 void AddCudaKernel(Kernel kernel);
-const std::vector<Kernel>& AddedCpuKernels();
-const std::vector<Kernel>& AddedCudaKernels();
+const std::deque<Kernel>& AddedCpuKernels();
+const std::deque<Kernel>& AddedCudaKernels();
 
 }  // namespace oneflow

@@ -1,6 +1,7 @@
 #include "actor/data/source.h"
 
 #include "oneflow_core/data/data_kind.h"
+#include "oneflow_core/growing_table.h"
 
 namespace oneflow {
 
@@ -8,23 +9,19 @@ std::vector<std::vector<SourceKind>> ListedSources();  // made by the build, of 
 
 namespace {
 
-std::vector<SourceKind>& Table() {
-  static auto* const sources = [] {
-    auto* const all = new std::vector<SourceKind>();
-    for (const std::vector<SourceKind>& of_file : ListedSources())
-      all->insert(all->end(), of_file.begin(), of_file.end());
-    return all;
-  }();
-  return *sources;
+std::vector<SourceKind> AllListed() {
+  std::vector<SourceKind> all;
+  for (const std::vector<SourceKind>& of_file : ListedSources()) all.insert(all.end(), of_file.begin(), of_file.end());
+  return all;
 }
 
 }  // namespace
 
-void AddSource(SourceKind source) { Table().push_back(source); }
+void AddSource(SourceKind source) { GrowingTable(AllListed).push_back(source); }
 
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(const AttrMap& attributes) {
   const std::string dataset = attributes.String("dataset");
-  for (const SourceKind& kind : Table()) {
+  for (const SourceKind& kind : GrowingTable(AllListed)) {
     if (dataset == kind.name) return kind.open(attributes);
   }
   OF_RETURN_IF_ERROR(FindDataKind(dataset).status());

@@ -9,9 +9,9 @@
 #include "actor/check/bounds.h"
 #include "actor/host_function.h"
 #include "actor/instruction/attributes.h"
+#include "actor/instruction/host_staging.h"
 #include "actor/instruction/kinds.h"
 #include "actor/instruction/operand_check.h"
-#include "actor/instruction/transfer_memory.h"
 
 namespace oneflow {
 namespace {
@@ -23,53 +23,35 @@ class Call final : public BoundInstruction {
         device_(unbound.context.device),
         micro_batches_(unbound.plan.micro_batches()),
         mutates_(op.mutates),
+        staging_(unbound.context.device),
         function_(std::move(function)) {}
 
   absl::Status MakeTransfers(TransferMemory memory) {
     if (device_.host_accessible()) return absl::OkStatus();
-    for (const auto& operands : {operands_.inputs(), operands_.outputs()}) {
-      for (const TensorArg& x : operands) {
-        OF_ASSIGN_OR_RETURN(transfers_.emplace_back(), memory.Make(NumBytes(x)));
-      }
-    }
-    return absl::OkStatus();
+    OF_RETURN_IF_ERROR(staging_.Make(memory, operands_.inputs()));
+    return staging_.Make(memory, operands_.outputs());
   }
 
   absl::Status Run(const CurrentAct& act) override {
     if (device_.host_accessible()) return CallWith(act, operands_.inputs(), operands_.outputs());
-    const int slot = slot_;
-    slot_ = (slot_ + 1) % HostTransfer::kSlots;
     std::vector<TensorArg> in(operands_.inputs().begin(), operands_.inputs().end());
     std::vector<TensorArg> out(operands_.outputs().begin(), operands_.outputs().end());
-    for (size_t i = 0; i < transfers_.size(); ++i) {
-      OF_RETURN_IF_ERROR(Checked(transfers_[i]->WaitForSlot(slot)));
-      if (i < in.size()) OF_RETURN_IF_ERROR(Fetch(*transfers_[i], slot, in[i]));
-      (i < in.size() ? in[i] : out[i - in.size()]).data = transfers_[i]->slot(slot);
+    const int inputs = static_cast<int>(in.size()), outputs = static_cast<int>(out.size());
+    OF_RETURN_IF_ERROR(staging_.TakeSlots());
+    for (int i = 0; i < inputs; ++i) {
+      OF_RETURN_IF_ERROR(staging_.ToHost(i, in[i]));
+      in[i].data = staging_.slot(i);
     }
+    for (int i = 0; i < outputs; ++i) out[i].data = staging_.slot(inputs + i);
     OF_RETURN_IF_ERROR(CallWith(act, in, out));
-    for (const int i : mutates_) OF_RETURN_IF_ERROR(Bring(*transfers_[i], slot, operands_.inputs()[i]));
-    for (size_t i = 0; i < out.size(); ++i) {
-      OF_RETURN_IF_ERROR(Bring(*transfers_[in.size() + i], slot, operands_.outputs()[i]));
-    }
+    for (const int i : mutates_) OF_RETURN_IF_ERROR(staging_.ToDevice(i, operands_.inputs()[i]));
+    for (int i = 0; i < outputs; ++i) OF_RETURN_IF_ERROR(staging_.ToDevice(inputs + i, operands_.outputs()[i]));
     return absl::OkStatus();
   }
 
-  int64_t held_bytes() const override {
-    int64_t bytes = 0;
-    for (const auto& transfer : transfers_) bytes += static_cast<int64_t>(transfer->device_bytes());
-    return bytes;
-  }
+  int64_t held_bytes() const override { return staging_.held_bytes(); }
 
  private:
-  absl::Status Fetch(HostTransfer& transfer, int slot, const TensorArg& x) {
-    int event = 0;
-    OF_RETURN_IF_ERROR(Checked(transfer.ToHost(slot, x.data, NumBytes(x), &event)));
-    return Checked(device_.WaitEvent(event));
-  }
-  static absl::Status Bring(HostTransfer& transfer, int slot, const TensorArg& x) {
-    return Checked(transfer.ToDevice(x.data, slot, NumBytes(x)));
-  }
-
   // Code from outside may throw; what it says is the job's error.
   absl::Status CallWith(const CurrentAct& act, std::span<const TensorArg> in, std::span<const TensorArg> out) {
     try {
@@ -82,9 +64,8 @@ class Call final : public BoundInstruction {
   DeviceContext& device_;
   const int64_t micro_batches_;
   const std::vector<int> mutates_;
+  HostStaging staging_;  // of inputs, then of outputs
   const std::unique_ptr<HostFunction> function_;
-  std::vector<std::unique_ptr<HostTransfer>> transfers_;  // one per operand, inputs first, or none
-  int slot_ = 0;                                          // of the next run
 };
 
 absl::StatusOr<const OpDef*> OpOf(const Unbound& unbound) {

@@ -6,9 +6,9 @@
 
 #include "actor/check/bounds.h"
 #include "actor/instruction/attributes.h"
+#include "actor/instruction/host_staging.h"
 #include "actor/instruction/kinds.h"
 #include "actor/instruction/operand_check.h"
-#include "actor/instruction/transfer_memory.h"
 
 namespace oneflow {
 namespace {
@@ -28,38 +28,25 @@ class Read final : public BoundInstruction {
         micro_batches_(unbound.plan.micro_batches()),
         row_shift_(ShiftOf(unbound)),
         least_(static_cast<int64_t>(least_ms * 1e6)),
-        source_(std::move(source)) {}
+        source_(std::move(source)),
+        staging_(unbound.context.device) {}
 
   absl::Status MakeTransfers(TransferMemory memory) {
-    if (device_.host_accessible()) return absl::OkStatus();
-    for (const TensorArg& output : operands_.outputs()) {
-      OF_ASSIGN_OR_RETURN(transfers_.emplace_back(), memory.Make(NumBytes(output)));
-    }
-    return absl::OkStatus();
+    return device_.host_accessible() ? absl::OkStatus() : staging_.Make(memory, operands_.outputs());
   }
 
   absl::Status Run(const CurrentAct& act) override {
     if (device_.host_accessible()) return ReadInto(act, operands_.outputs());
-    const int slot = slot_;
-    slot_ = (slot_ + 1) % HostTransfer::kSlots;
     std::vector<TensorArg> staged(operands_.outputs().begin(), operands_.outputs().end());
-    for (size_t i = 0; i < staged.size(); ++i) {
-      OF_RETURN_IF_ERROR(Checked(transfers_[i]->WaitForSlot(slot)));
-      staged[i].data = transfers_[i]->slot(slot);
-    }
+    const int outputs = static_cast<int>(staged.size());
+    OF_RETURN_IF_ERROR(staging_.TakeSlots());
+    for (int i = 0; i < outputs; ++i) staged[i].data = staging_.slot(i);
     OF_RETURN_IF_ERROR(ReadInto(act, staged));
-    for (size_t i = 0; i < staged.size(); ++i) {
-      const TensorArg& output = operands_.outputs()[i];
-      OF_RETURN_IF_ERROR(Checked(transfers_[i]->ToDevice(output.data, slot, NumBytes(output))));
-    }
+    for (int i = 0; i < outputs; ++i) OF_RETURN_IF_ERROR(staging_.ToDevice(i, operands_.outputs()[i]));
     return absl::OkStatus();
   }
 
-  int64_t held_bytes() const override {
-    int64_t bytes = 0;
-    for (const auto& transfer : transfers_) bytes += static_cast<int64_t>(transfer->device_bytes());
-    return bytes;
-  }
+  int64_t held_bytes() const override { return staging_.held_bytes(); }
 
  private:
   absl::Status ReadInto(const CurrentAct& act, absl::Span<const TensorArg> outputs) {
@@ -75,8 +62,7 @@ class Read final : public BoundInstruction {
   const std::atomic<int64_t>* const row_shift_;  // null: none
   const std::chrono::nanoseconds least_;
   const std::shared_ptr<Source> source_;
-  std::vector<std::unique_ptr<HostTransfer>> transfers_;  // one per output, or none
-  int slot_ = 0;                                          // of the next run
+  HostStaging staging_;  // of outputs
 };
 
 }  // namespace

@@ -16,6 +16,17 @@ void CopyActorFacts(const From& from, To& to) {
   to.set_chunk(from.chunk());
 }
 
+// Copies what a register says of its slots, which all of its instances share.
+template <typename From, typename To>
+void CopyRegisterFacts(const From& from, To& to) {
+  to.set_slots(from.slots());
+  to.set_initially_filled(from.initially_filled());
+  to.set_zone(from.zone());
+  to.set_slot_bytes(from.slot_bytes());
+  to.set_slot_stride(from.slot_stride());
+  to.set_name(from.name());
+}
+
 // Copies what an instruction says of itself beside its texts, attributes, operands and ranks.
 template <typename From, typename To>
 void CopyInstructionFacts(const From& from, To& to) {

@@ -171,12 +171,7 @@ absl::Status PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instanc
   for (const Instance& consumer : consumers) indices.push_back(IndexOf(consumer));
   std::sort(indices.begin(), indices.end());
   CopyInts(indices, out.mutable_consumers());
-  out.set_slots(from.slots());
-  out.set_initially_filled(from.initially_filled());
-  out.set_zone(from.zone());
-  out.set_slot_bytes(from.slot_bytes());
-  out.set_slot_stride(from.slot_stride());
-  out.set_name(from.name());
+  CopyRegisterFacts(from, out);
   out.set_offset(instructions_.RegisterOffset(slot.reg, RankOf(slot)));
   return is_ours_[RankOf(slot)] ? WriteShipments(slot, consumers, out) : absl::OkStatus();
 }

@@ -44,13 +44,9 @@ const char* Gather(const KernelArgs& args) {
   return nullptr;
 }
 template <typename T>
-const char* AvgPool2d(const KernelArgs& args) {
-  return Gather<T, false>(args);
-}
+constexpr KernelFn AvgPool2d = Gather<T, /*kGradient=*/false>;
 template <typename T>
-const char* AvgPool2dGrad(const KernelArgs& args) {
-  return Gather<T, true>(args);
-}
+constexpr KernelFn AvgPool2dGrad = Gather<T, /*kGradient=*/true>;
 
 }  // namespace
 

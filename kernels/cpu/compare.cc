@@ -3,6 +3,7 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/kernel_lists.h"
+#include "kernels/where_operands.h"
 #include "oneflow_core/elementwise_functions.h"
 
 namespace oneflow::cpu {
@@ -36,17 +37,13 @@ ONEFLOW_COMPARISONS(OF_DEFINE_KERNEL)
 ONEFLOW_LOGICAL_FUNCTIONS(OF_DEFINE_KERNEL)
 #undef OF_DEFINE_KERNEL
 
-// in: a, b, condition. An element is read before it is written, so y may be a's or b's memory.
 template <typename T>
 const char* Where(const KernelArgs& args) {
-  const T *const a = args.in[0].as<const T>(), *const b = args.in[1].as<const T>();
-  const bool* const condition = args.in[2].as<const bool>();
-  T* const y = args.out[0].as<T>();
+  const WhereOperands<T> x(args);
   const auto choose = [&](const BroadcastRun<3>& run) {
     const auto [a_stride, b_stride, condition_stride] = run.stride;
     for (int64_t i = 0; i < run.count; ++i) {
-      const T from_a = a[run.from[0] + i * a_stride], from_b = b[run.from[1] + i * b_stride];
-      y[run.to + i] = condition[run.from[2] + i * condition_stride] ? from_a : from_b;
+      x.Choose(run.from[0] + i * a_stride, run.from[1] + i * b_stride, run.from[2] + i * condition_stride, run.to + i);
     }
   };
   ForRuns(BroadcastLoop<3>({&args.in[0], &args.in[1], &args.in[2]}, args.out[0]), 3 * sizeof(T) + 1, choose);

@@ -13,6 +13,7 @@
 #include "kernels/cpu/vec.h"
 #include "kernels/float16.h"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/dtype_switch.h"
 
 namespace oneflow::cpu {
 
@@ -169,19 +170,11 @@ void Convert(const From* x, To* y, int64_t n) {
 // body.operator()<T>() with the type of elements that `dtype` names; null, or what is wrong.
 template <typename Body>
 const char* ByFloat(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::kFloat32:
-      body.template operator()<float>();
-      return nullptr;
-    case DType::kBFloat16:
-      body.template operator()<BFloat16>();
-      return nullptr;
-    case DType::kFloat16:
-      body.template operator()<Float16>();
-      return nullptr;
-    default:
-      return "the output is not floating";
-  }
+  const auto run = [&]<typename T>() -> const char* {
+    body.template operator()<T>();
+    return nullptr;
+  };
+  return ByFloatDType<BFloat16, Float16>(dtype, run, []() -> const char* { return "the output is not floating"; });
 }
 
 }  // namespace oneflow::cpu

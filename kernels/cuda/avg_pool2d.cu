@@ -28,13 +28,9 @@ const char* Gather(const KernelArgs& args) {
   return ForEach(Stream(args), {to.dims[0] * to.dims[1], to.dims[2], to.dims[3]}, sum_up);
 }
 template <typename T>
-const char* AvgPool2d(const KernelArgs& args) {
-  return Gather<T, false>(args);
-}
+constexpr KernelFn AvgPool2d = Gather<T, /*kGradient=*/false>;
 template <typename T>
-const char* AvgPool2dGrad(const KernelArgs& args) {
-  return Gather<T, true>(args);
-}
+constexpr KernelFn AvgPool2dGrad = Gather<T, /*kGradient=*/true>;
 
 }  // namespace
 

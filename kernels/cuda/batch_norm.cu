@@ -266,13 +266,9 @@ const char* Sums(const KernelArgs& args) {
       });
 }
 template <typename T>
-const char* BatchNormSums(const KernelArgs& args) {
-  return Sums<T, false>(args);
-}
+constexpr KernelFn BatchNormSums = Sums<T, /*kRelu=*/false>;
 template <typename T>
-const char* BatchNormReluSums(const KernelArgs& args) {
-  return Sums<T, true>(args);
-}
+constexpr KernelFn BatchNormReluSums = Sums<T, /*kRelu=*/true>;
 
 // in: dy, x, gamma, beta of a ReLU, mean, var, dgamma, dbeta.
 template <typename T, bool kRelu>
@@ -293,13 +289,9 @@ const char* Dx(const KernelArgs& args) {
   });
 }
 template <typename T>
-const char* BatchNormDx(const KernelArgs& args) {
-  return Dx<T, false>(args);
-}
+constexpr KernelFn BatchNormDx = Dx<T, /*kRelu=*/false>;
 template <typename T>
-const char* BatchNormReluDx(const KernelArgs& args) {
-  return Dx<T, true>(args);
-}
+constexpr KernelFn BatchNormReluDx = Dx<T, /*kRelu=*/true>;
 
 }  // namespace
 

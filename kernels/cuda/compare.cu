@@ -2,6 +2,7 @@
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/kernel_lists.h"
+#include "kernels/where_operands.h"
 #include "oneflow_core/elementwise_functions.h"
 
 namespace oneflow::cuda {
@@ -36,17 +37,13 @@ ONEFLOW_COMPARISONS(OF_DEFINE_KERNEL)
 ONEFLOW_LOGICAL_FUNCTIONS(OF_DEFINE_KERNEL)
 #undef OF_DEFINE_KERNEL
 
-// in: a, b, condition. An element is read before it is written, so y may be a's or b's memory.
 template <typename T>
 const char* Where(const KernelArgs& args) {
-  const T *const a = args.in[0].as<const T>(), *const b = args.in[1].as<const T>();
-  const bool* const condition = args.in[2].as<const bool>();
-  T* const y = args.out[0].as<T>();
   const auto dims = BroadcastLoop<3>({&args.in[0], &args.in[1], &args.in[2]}, args.out[0]);
   if (dims.size() > kMaxRank) return kTooManyDims;
-  return ForEach(Stream(args), dims, [=] __device__(int64_t i, const Offsets<3>& at) {
-    y[i] = condition[at.of[2]] ? a[at.of[0]] : b[at.of[1]];
-  });
+  const WhereOperands<T> x(args);
+  return ForEach(Stream(args), dims,
+                 [=] __device__(int64_t i, const Offsets<3>& at) { x.Choose(at.of[0], at.of[1], at.of[2], i); });
 }
 
 }  // namespace

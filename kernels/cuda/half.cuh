@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/dtype_switch.h"
 
 namespace oneflow::cuda {
 
@@ -81,16 +82,7 @@ const char* MapFloats(cudaStream_t stream, int64_t n, F f, T* y, const X*... x) 
 // body.operator()<T>() for the element type `dtype`. Its result, or what is wrong.
 template <typename Body>
 const char* ByFloat(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return body.template operator()<float>();
-    case DType::kBFloat16:
-      return body.template operator()<BFloat16>();
-    case DType::kFloat16:
-      return body.template operator()<Float16>();
-    default:
-      return "the output is not floating";
-  }
+  return ByFloatDType<BFloat16, Float16>(dtype, body, []() -> const char* { return "the output is not floating"; });
 }
 
 }  // namespace oneflow::cuda

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "oneflow_core/growing_table.h"
+
 namespace oneflow {
 namespace {
 
@@ -19,21 +21,9 @@ std::string AllNames() {
 
 std::vector<DataKind> ListedDataKinds();  // made by the build, of the files of this folder
 
-namespace {
+const std::deque<DataKind>& DataKinds() { return GrowingTable(ListedDataKinds); }
 
-std::deque<DataKind>& Table() {
-  static auto* const kinds = [] {
-    const std::vector<DataKind> listed = ListedDataKinds();
-    return new std::deque<DataKind>(listed.begin(), listed.end());
-  }();
-  return *kinds;
-}
-
-}  // namespace
-
-const std::deque<DataKind>& DataKinds() { return Table(); }
-
-void AddDataKind(DataKind kind) { Table().push_back(std::move(kind)); }
+void AddDataKind(DataKind kind) { GrowingTable(ListedDataKinds).push_back(std::move(kind)); }
 
 absl::StatusOr<DataKind> FindDataKind(absl::string_view name) {
   for (const DataKind& kind : DataKinds()) {

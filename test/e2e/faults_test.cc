@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "test/e2e/processes.h"
@@ -108,36 +109,35 @@ class FaultsTest : public ::testing::Test {
   std::vector<Process> processes_;
 };
 
-TEST_F(FaultsTest, AKilledWorkerFailsTheJobWithWhoAndHow) {
-  const Process& worker = Find("--process=1 ");
-  worker.Kill(SIGKILL);
-  ExpectFailure(absl::StrCat("worker 1 (pid ", worker.pid, ") on daemon 'd1' was killed by signal 9 (SIGKILL)"));
+// What is sent to one process of the job, and what the run says of it: "$0" stands for its pid.
+struct Fault {
+  const char* name;
+  const char* process;  // a part of its command line
+  int signal;
+  const char* message;
+  absl::Duration limit = kPromise;
+};
+
+class ProcessFaultsTest : public FaultsTest, public ::testing::WithParamInterface<Fault> {};
+
+TEST_P(ProcessFaultsTest, FailTheJobWithWhoAndHow) {
+  const Process& process = Find(GetParam().process);
+  process.Kill(GetParam().signal);
+  ExpectFailure(absl::Substitute(GetParam().message, process.pid), GetParam().limit);
 }
 
-TEST_F(FaultsTest, AKilledDaemonFailsTheJobWithWhatItRan) {
-  const Process& daemon = Find("--name=d1 ");
-  daemon.Kill(SIGKILL);
-  ExpectFailure(
-      absl::StrCat("daemon 'd1' (pid ", daemon.pid, ") was lost: its connection closed; it ran worker 1 of job 1"));
-}
-
-TEST_F(FaultsTest, AFrozenDaemonIsLostWhenItsLeaseEnds) {
-  const Process& daemon = Find("--name=d0 ");
-  daemon.Kill(SIGSTOP);
-  ExpectFailure(absl::StrCat("daemon 'd0' (pid ", daemon.pid, ") was lost: no heartbeat for "), kPromise + kStop);
-}
-
-TEST_F(FaultsTest, AFrozenWorkerFailsTheJobWithWhoItIs) {
-  const Process& worker = Find("--process=1 ");
-  worker.Kill(SIGSTOP);
-  ExpectFailure(
-      absl::StrCat("the process (pid ", worker.pid, ") has said nothing for 2s: it is frozen, and was killed"));
-}
-
-TEST_F(FaultsTest, AKilledSchedulerEndsTheRun) {
-  Find(" scheduler ").Kill(SIGKILL);
-  ExpectFailure("scheduler '127.0.0.1:");
-}
+INSTANTIATE_TEST_SUITE_P(
+    All, ProcessFaultsTest,
+    ::testing::Values(Fault{"KilledWorker", "--process=1 ", SIGKILL,
+                            "worker 1 (pid $0) on daemon 'd1' was killed by signal 9 (SIGKILL)"},
+                      Fault{"KilledDaemon", "--name=d1 ", SIGKILL,
+                            "daemon 'd1' (pid $0) was lost: its connection closed; it ran worker 1 of job 1"},
+                      Fault{"FrozenDaemon", "--name=d0 ", SIGSTOP, "daemon 'd0' (pid $0) was lost: no heartbeat for ",
+                            kPromise + kStop},
+                      Fault{"FrozenWorker", "--process=1 ", SIGSTOP,
+                            "the process (pid $0) has said nothing for 2s: it is frozen, and was killed"},
+                      Fault{"KilledScheduler", " scheduler ", SIGKILL, "scheduler '127.0.0.1:"}),
+    [](const ::testing::TestParamInfo<Fault>& info) { return info.param.name; });
 
 TEST_F(FaultsTest, AnInterruptCancelsTheJob) {
   kill(run_->pid(), SIGINT);

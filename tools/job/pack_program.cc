@@ -280,12 +280,7 @@ class Packer {
   // What registers of a group have in common.
   static pb::Register LikeOf(const pb::Register& reg) {
     pb::Register like;
-    like.set_slots(reg.slots());
-    like.set_initially_filled(reg.initially_filled());
-    like.set_zone(reg.zone());
-    like.set_slot_bytes(reg.slot_bytes());
-    like.set_slot_stride(reg.slot_stride());
-    like.set_name(reg.name());
+    CopyRegisterFacts(reg, like);
     *like.mutable_shipments() = reg.shipments();
     return like;
   }

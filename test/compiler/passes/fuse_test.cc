@@ -29,6 +29,14 @@ Graph Layers(bool residual, bool fetch = false) {
   return *b.Finish();
 }
 
+// The model that ends with the product of `x` and `head`: classes of the samples that `x` is made of.
+Graph ClassifierOf(const Tensor& x, const Tensor& head, const Samples& samples) {
+  const Tensor loss = ReduceMean(SoftmaxCrossEntropy(MatMul(x, head), samples.labels));
+  x.builder()->SetLoss(loss);
+  Fetch(loss, "loss");
+  return *x.builder()->Finish();
+}
+
 absl::StatusOr<Graph> Fused(Graph graph, const CompileOptions& options) {
   OF_ASSIGN_OR_RETURN(graph, RunUpTo("channel-blocks", std::move(graph), options));
   OF_RETURN_IF_ERROR(VerifyBoxedGraph(graph, Ops(), options));
@@ -290,10 +298,7 @@ TEST(FuseTest, ABiasIsOneWithItsNeighbour) {
   const Samples samples = ReadSamples(b, 128);
   const Tensor x = MatMul(samples.rows, Weight(b, "up", {16, 32}));
   const Tensor h = Gelu(BiasAdd(x, b.Variable("bias", {DType::kFloat32, {32}}, "zeros")));
-  const Tensor loss = ReduceMean(SoftmaxCrossEntropy(MatMul(h, Weight(b, "down", {32, 96})), samples.labels));
-  b.SetLoss(loss);
-  Fetch(loss, "loss");
-  const Graph model = *b.Finish();
+  const Graph model = ClassifierOf(h, Weight(b, "down", {32, 96}), samples);
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     CompileOptions options = Options({{"dp", 2}});
     options.device = device;
@@ -330,10 +335,7 @@ TEST(FuseTest, WhatFollowsAProductByAPackedWeightIsOneWithIt) {
   const Tensor x = Relu(MatMul(samples.rows, Weight(b, "in", {16, 64})));
   const Tensor q = biased(x, "q", 64, 64), k = biased(x, "k", 64, 64), v = biased(x, "v", 64, 64);
   const Tensor h = biased(Gelu(biased(Softmax(q) * Softmax(k) * v, "up", 64, 128)), "down", 128, 64);
-  const Tensor loss = ReduceMean(SoftmaxCrossEntropy(MatMul(Relu(h), Weight(b, "out", {64, 96})), samples.labels));
-  b.SetLoss(loss);
-  Fetch(loss, "loss");
-  const Graph model = *b.Finish();
+  const Graph model = ClassifierOf(Relu(h), Weight(b, "out", {64, 96}), samples);
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     CompileOptions options = Options({{"dp", 2}});
     options.device = device;

@@ -52,19 +52,8 @@ void ListenToHandshakes() {
 // Calls what no server has, to see who answers or why nobody does.
 grpc::Status CallNobody(const std::shared_ptr<grpc::ChannelInterface>& channel, std::chrono::milliseconds limit,
                         grpc::ClientContext& context) {
-  grpc::GenericStub stub(channel);
   context.set_deadline(std::chrono::system_clock::now() + limit);
-  grpc::CompletionQueue queue;
-  grpc::ByteBuffer reply;
-  grpc::Status status;
-  const grpc::Slice nothing;
-  const auto call = stub.PrepareUnaryCall(&context, "/oneflow.pb.Nobody/Why", grpc::ByteBuffer(&nothing, 1), &queue);
-  call->StartCall();
-  call->Finish(&reply, &status, nullptr);
-  void* tag;
-  bool ok;
-  queue.Next(&tag, &ok);
-  return status;
+  return CallWithNothing(channel, "/oneflow.pb.Nobody/Why", context);
 }
 
 // What gRPC says of a connection that does not come about; "" if it says nothing.
@@ -111,6 +100,22 @@ absl::Status FromGrpc(const grpc::Status& status) {
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+grpc::Status CallWithNothing(const std::shared_ptr<grpc::ChannelInterface>& channel, const std::string& method,
+                             grpc::ClientContext& context) {
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  const grpc::Slice nothing;
+  const auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&nothing, 1), &queue);
+  call->StartCall();
+  call->Finish(&reply, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  return status;
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const TlsIdentity& identity) {

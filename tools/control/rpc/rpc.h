@@ -24,6 +24,10 @@ grpc::Status ToGrpc(const absl::Status& status);
 // without an identity.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const TlsIdentity& identity = {});
 
+// How a call of any method ends that sends an empty message.
+grpc::Status CallWithNothing(const std::shared_ptr<grpc::ChannelInterface>& channel, const std::string& method,
+                             grpc::ClientContext& context);
+
 // Under which a client's token travels, as metadata of a call.
 inline constexpr char kTokenKey[] = "oneflow-token";
 

@@ -166,12 +166,7 @@ class FoldedPlan::Folder {
       to.set_id(r);
       to.set_producer(actor_at_.at({of.producer(), at.second}));
       for (const int consumer : consumers_[r]) to.add_consumers(consumer);
-      to.set_slots(of.slots());
-      to.set_initially_filled(of.initially_filled());
-      to.set_zone(of.zone());
-      to.set_slot_bytes(of.slot_bytes());
-      to.set_slot_stride(of.slot_stride());
-      to.set_name(of.name());
+      CopyRegisterFacts(of, to);
     }
   }
 

@@ -2,7 +2,6 @@
 #include "tools/control/scheduler/gate.h"
 
 #include <google/protobuf/descriptor.h>
-#include <grpcpp/generic/generic_stub.h>
 
 #include "gmock/gmock.h"
 #include "proto/control.grpc.pb.h"
@@ -44,20 +43,9 @@ class GateTest : public ::testing::Test {
   }
   // How an empty request of any method ends, without a token.
   grpc::Status CallWithoutToken(const std::string& method) const {
-    grpc::GenericStub stub(OpenChannel(scheduler_->address()));
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
-    grpc::CompletionQueue queue;
-    grpc::ByteBuffer reply;
-    grpc::Status status;
-    const grpc::Slice nothing;
-    const auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&nothing, 1), &queue);
-    call->StartCall();
-    call->Finish(&reply, &status, nullptr);
-    void* tag;
-    bool ok;
-    queue.Next(&tag, &ok);
-    return status;
+    return CallWithNothing(OpenChannel(scheduler_->address()), method, context);
   }
 
   const TestDir dir_;
