@@ -160,6 +160,10 @@ absl::Status Variables::Initialise(int rank) const {
 absl::Status Variables::Load(const std::string& path) const {
   OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
   const std::set<std::string> fresh = FreshVariables(reader.metadata());
+  const bool has_adapters =
+      std::any_of(plans_.variables().begin(), plans_.variables().end(), [&](const pb::Variable& variable) {
+        return variable.role() == pb::ADAPTER && reader.tensors().count(variable.name()) > 0;
+      });
   size_t taken = 0;
   for (const pb::Variable& variable : plans_.variables()) {
     if (!IsOfModel(variable)) continue;
@@ -167,7 +171,7 @@ absl::Status Variables::Load(const std::string& path) const {
     const TensorType type = TypeOf(variable);
     const auto entry = reader.tensors().find(variable.name());
     if (entry == reader.tensors().end()) {
-      if (fresh.count(variable.name()) > 0) continue;
+      if (fresh.count(variable.name()) > 0 || (variable.role() == pb::ADAPTER && !has_adapters)) continue;
       return absl::NotFoundError(absl::StrCat(where, ": it is missing"));
     }
     if (entry->second.type != type) {
@@ -322,7 +326,7 @@ template <typename Many>
 absl::Status CheckOptimizerState(const Many& variables, const CheckpointReader& checkpoint) {
   std::set<std::string> weights;
   for (const pb::Variable& variable : variables) {
-    if (variable.role() == pb::WEIGHT) weights.insert(variable.name());
+    if (IsLearned(static_cast<VariableRole>(variable.role()))) weights.insert(variable.name());
   }
   std::vector<std::string> missing;
   for (const pb::Variable& variable : variables) {

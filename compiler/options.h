@@ -33,10 +33,20 @@ struct ParameterGroup : UpdateOptions {
   std::string match;
 };
 
+// Thin matrices that are trained beside weights, and instead of them (compiler/adapters.h).
+struct AdapterOptions {
+  std::vector<std::string> match;  // patterns of the weights that get one
+  int64_t rank = 0;
+  double alpha = 0;
+  double dropout = 0;
+  std::vector<std::string> also;  // patterns of weights that are trained themselves
+};
+
 // The job's update, of variables that are in no group.
 struct OptimizerOptions : UpdateOptions {
   double clip_norm = 0;                // global gradient norm; 0: no clipping (the norm is still measured)
   std::vector<ParameterGroup> groups;  // the first that matches a variable has it
+  std::optional<AdapterOptions> adapters;
 };
 
 // Moving averages of the weights that are trained (passes/optimizer.cc).

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/status.h"
+#include "oneflow_core/variable_role.h"
 
 namespace oneflow {
 namespace {
@@ -14,6 +15,14 @@ constexpr size_t kMostNames = 6;  // in an error
 
 bool IsTrainable(const Node& node, const OpRegistry& ops) {
   return ops.Is(node.op, OpKind::kVariable) && node.attrs.Bool("trainable");
+}
+
+// Whether the weight stays as it is because adapters are trained instead.
+bool IsBesideAdapters(const Node& node, const OptimizerOptions& optimizer) {
+  if (!optimizer.adapters.has_value() || RoleOfVariable(node.attrs) != VariableRole::kWeight) return false;
+  const std::vector<std::string>& also = optimizer.adapters->also;
+  return std::none_of(also.begin(), also.end(),
+                      [&](const std::string& pattern) { return MatchesPattern(pattern, node.name); });
 }
 
 std::string SomeOf(std::vector<std::string> names) {
@@ -55,7 +64,7 @@ const UpdateOptions& UpdateOf(const OptimizerOptions& optimizer, absl::string_vi
 }
 
 bool IsTrained(const Node& node, const OpRegistry& ops, const OptimizerOptions& optimizer) {
-  return IsTrainable(node, ops) && !UpdateOf(optimizer, node.name).frozen;
+  return IsTrainable(node, ops) && !IsBesideAdapters(node, optimizer) && !UpdateOf(optimizer, node.name).frozen;
 }
 
 std::vector<bool> HiddenMatrices(const Graph& graph, const OpRegistry& ops) {
@@ -107,7 +116,7 @@ absl::Status CheckGroup(const OptimizerOptions& optimizer, int group, const Grap
   int by = -1;  // the group that has the first of `taken`
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (!IsTrainable(node, ops)) continue;
+    if (!IsTrainable(node, ops) || IsBesideAdapters(node, optimizer)) continue;
     const int of = GroupOf(optimizer, node.name);
     if (of == group) return absl::OkStatus();
     names.push_back(node.name);

@@ -21,7 +21,8 @@ int GroupOf(const OptimizerOptions& optimizer, absl::string_view variable);
 // How the variable is updated: as its group says, or as the job.
 const UpdateOptions& UpdateOf(const OptimizerOptions& optimizer, absl::string_view variable);
 
-// Whether the node is a variable that gets a gradient: a trainable one that is not frozen.
+// Whether the node is a variable that gets a gradient: a trainable one that is not frozen. Where there are adapters,
+// weights beside them are.
 bool IsTrained(const Node& node, const OpRegistry& ops, const OptimizerOptions& optimizer);
 
 // By node: whether it is a trainable matrix inside the network, which is multiplied by. It is not a table that ids are

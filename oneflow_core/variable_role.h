@@ -9,21 +9,26 @@ enum class VariableRole {
   kState,      // of an optimizer, of text that is continued, ...: only checkpoints have it
   kWeight,     // is trained
   kStatistic,  // averages that a layer keeps while it is trained and computes with afterwards
+  kAdapter,    // is trained beside a weight (compiler/adapters.h); a file of weights may have all or none of a job's
 };
 
 // Of a node 'variable', by its attributes.
 inline VariableRole RoleOfVariable(const AttrMap& attrs) {
-  if (attrs.Bool("trainable")) return VariableRole::kWeight;
+  if (attrs.Bool("trainable")) return attrs.Bool("adapter") ? VariableRole::kAdapter : VariableRole::kWeight;
   return attrs.Bool("statistic") ? VariableRole::kStatistic : VariableRole::kState;
 }
 
 // Whether the model computes with it: files of weights have it, and loading them fills it.
 inline bool IsOfModel(VariableRole role) { return role != VariableRole::kState; }
 
-// For texts of graphs and plans: "", " trainable" or " statistic".
+// Whether its numbers are found by training.
+inline bool IsLearned(VariableRole role) { return role == VariableRole::kWeight || role == VariableRole::kAdapter; }
+
+// For texts of graphs and plans: "", " trainable", " statistic" or " adapter".
 inline const char* MarkOf(VariableRole role) {
   if (role == VariableRole::kState) return "";
-  return role == VariableRole::kWeight ? " trainable" : " statistic";
+  if (role == VariableRole::kStatistic) return " statistic";
+  return role == VariableRole::kWeight ? " trainable" : " adapter";
 }
 
 }  // namespace oneflow

@@ -18,6 +18,7 @@
 #include "actor/checkpoint/finite.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
+#include "oneflow_core/variable_role.h"
 
 namespace oneflow {
 namespace {
@@ -56,7 +57,8 @@ int CountParts(const std::string& folder, int most) {
 absl::Status CheckNumbers(const pb::CheckpointTensor& tensor, const char* data, int64_t num_bytes) {
   const DType dtype = static_cast<DType>(tensor.dtype());
   const Finiteness numbers = FinitenessOf(dtype, data, num_bytes / static_cast<int64_t>(SizeOf(dtype)));
-  if (numbers == Finiteness::kFinite || (numbers == Finiteness::kInfinite && tensor.role() != pb::WEIGHT))
+  if (numbers == Finiteness::kFinite ||
+      (numbers == Finiteness::kInfinite && !IsLearned(static_cast<VariableRole>(tensor.role()))))
     return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("tensor '", tensor.name(), "' has an element that is ",
                                                     numbers == Finiteness::kNan ? "nan" : "inf",

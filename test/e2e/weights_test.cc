@@ -146,6 +146,47 @@ TEST(WeightsTest, CommandsThatLookAtWeightsSayWhatTheyFound) {
   EXPECT_EQ(work.Run({"weights", "export", job, "w", "--out", "o", "--dtype", "f64"}).exit_code, 2);
 }
 
+// Adapters begin such that the model is the one of the file, which lacks them; exported they are part of the weights.
+TEST(WeightsTest, AdaptersAreTrainedBesideWeightsAndExportedInThem) {
+  const Workspace work;
+  TinyGpt2(work, {"make", work.Path("theirs"), work.Path("their_text"), "3"});
+  const std::string job =
+      work.Write("job.pbtxt", absl::StrCat("model { gpt { vocabulary: 40 layers: 2 width: 24 heads: 4 context: 12 "
+                                           "tied_embedding: true } }\ndata { text { path: '",
+                                           work.Path("their_text"),
+                                           "' validation_fraction: 0.5 } }\ntrain { steps: 12 batch_size: 4 "
+                                           "optimizer { adamw {} } schedule { learning_rate: 0.01 } }\n"
+                                           "evaluate { batches: 4 batch_size: 4 }\n"));
+  const std::vector<std::string> adapted = {"--set", "train.lora={match: '*/attn/*/weight' match: 'wte/*' rank: 2}"};
+  const auto run = [&](const std::string& command, const std::vector<std::string>& more) {
+    const Outcome outcome = work.Run(Join({"weights", command}, more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const auto validation = [&](const std::string& weights, const std::vector<std::string>& more) {
+    return work.Metrics(job, Join({"--weights", work.Path(weights)}, more)).back()["validation_loss"].get<double>();
+  };
+  const std::vector<std::string> still = {"--set", "train.steps=1", "--set", "train.schedule.learning_rate=1e-12"};
+  run("import", Join({work.Path("theirs"), job, "--out", work.Path("w")}, adapted));
+  const double before = validation("w", still);
+  EXPECT_EQ(validation("w", Join(still, adapted)), before);
+  const double trained = validation("w", Join(adapted, {"--save-weights", work.Path("trained")}));
+  EXPECT_LT(trained, before);
+  ASSERT_OK_AND_ASSIGN(const testing::WeightFile start, testing::ReadWeightFile(work.Path("w")));
+  ASSERT_OK_AND_ASSIGN(const testing::WeightFile ended, testing::ReadWeightFile(work.Path("trained")));
+  EXPECT_EQ(ended.tensors.size(), start.tensors.size() + 2 * (2 * 4 + 1));
+  for (const auto& [name, entry] : start.tensors) EXPECT_TRUE(entry.bytes == ended.tensors.at(name).bytes) << name;
+
+  EXPECT_THAT(run("export", Join({job, work.Path("trained"), "--out", work.Path("merged")}, adapted)),
+              HasSubstr("36 variables (9 with adapters added), as f32"));
+  run("import", {work.Path("merged"), job, "--out", work.Path("again")});
+  EXPECT_NEAR(validation("again", still), trained, 1e-5);
+  EXPECT_THAT(work.Run({"weights", "export", job, work.Path("trained"), "--out", work.Path("not")}).err,
+              HasSubstr("h0/attn/k/weight/lora_a: surplus"));
+  EXPECT_THAT(work.Run(Join({"weights", "export", job, work.Path("w"), "--out", work.Path("not")}, adapted)).err,
+              HasSubstr("h0/attn/k/weight/lora_a: missing, f32[24,2]"));
+}
+
 // A model whose file lacks a tensor starts with that tensor's initial value.
 TEST(WeightsTest, WhatMayBeMissingStartsFresh) {
   const Workspace work;

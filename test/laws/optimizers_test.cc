@@ -451,6 +451,13 @@ TEST_F(OptimizersOfModelsTest, GroupsTrainAlikeUnderEveryLayout) {
                   layouts_);
 }
 
+// Adapters of all layers, some by another rule, with a new head beside them.
+TEST_F(OptimizersOfModelsTest, AdaptersTrainAlikeUnderEveryLayout) {
+  const std::string config = GptWith("adamw { weight_decay: 0.1 } groups { match: '*/lora_b' rate: 16 }", 3e-3);
+  const std::string lora = "lora { match: 'h*/weight' rank: 3 alpha: 6 dropout: 0.25 also: 'head/*' }";
+  ExpectSameUnder(config.substr(0, config.rfind('}')) + lora + " }", layouts_);
+}
+
 // Steps that overflow in f16 change nothing.
 TEST_F(OptimizersOfModelsTest, AllSkipTheStepsWhoseGradientsOverflow) {
   first_bar_ = 2e-5, last_bar_ = 4e-3;

@@ -84,9 +84,9 @@ class ParityTest(unittest.TestCase):
             self.assertLess(abs(line["lr"] / schedule(step) - 1), 1e-6)
 
     def check(self, job, model, batches, optimizer, schedule, settings, layouts, clip_norm=0.0, floor=1e-10,
-              spread=2e-5, tolerance=1e-6, soften=None):
+              spread=2e-5, tolerance=1e-6, soften=None, frozen=lambda name: False):
         """`spread` is for gradients, in their root mean square, `tolerance` for losses and the norm of gradients;
-        `soften` changes the weights to start from."""
+        `soften` changes the weights to start from; what is `frozen` stays the same to the bit."""
         settings = settings + [f"train.batch_size={batches.batch}", "train.schedule.warmup_steps=5",
                                "evaluate={batches:1}"]
         with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +96,8 @@ class ParityTest(unittest.TestCase):
             if soften is not None:
                 soften(start)
                 save_file(start, initial)
-            losses, want_gradients, want = ref.train(start, model, batches, STEPS, optimizer, clip_norm, schedule)
+            losses, want_gradients, want = ref.train(start, model, batches, STEPS, optimizer, clip_norm, schedule,
+                                                     frozen)
             for layout in [ONE_DEVICE] + layouts:
                 with self.subTest(job=job, layout=" ".join(layout)):
                     first = oneflow(job, folder, "train.steps=1", f"weights={initial}", f"save_gradients={gradients}",
@@ -107,7 +108,10 @@ class ParityTest(unittest.TestCase):
                     lines = oneflow(job, folder, f"train.steps={STEPS}", f"weights={initial}", f"save_weights={final}",
                                     *settings, *layout)
                     self.check_metrics(lines, losses, want_gradients, schedule, tolerance)
-                    self.check_weights(load_file(final), want, start, want_gradients)
+                    ended = load_file(final)
+                    self.check_weights(ended, want, start, want_gradients)
+                    for name in filter(frozen, start):
+                        self.assertTrue(torch.equal(ended[name], start[name]), f"{name} is frozen")
 
     def check_gpt(self, job, layouts, tied=False, rate=0.0):
         self.check(
@@ -129,6 +133,25 @@ class ParityTest(unittest.TestCase):
     def test_gpt_with_tied_embedding_in_a_pipeline_of_micro_batches(self):
         self.check_gpt("gpt_pp2_dp2.pbtxt", [["mesh={pp:2 dp:2}", "cluster.processes=2", "train.micro_batches=4"]],
                        tied=True)
+
+    # LoRA: W + alpha / rank A B in the place of W. Both factors begin with numbers, so that both have gradients.
+    def test_gpt_with_adapters(self):
+        def begin(weights):
+            generator = torch.Generator().manual_seed(7)
+            for name, value in weights.items():
+                if name.endswith("/lora_b"):
+                    value.copy_(torch.randn(value.shape, generator=generator) * 0.1)
+
+        self.check("gpt_dp2_tp2.pbtxt", ref.adapted(ref.gpt(layers=2, heads=4), 2.0),
+                   ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+                   lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+                   ref.cosine(2e-3, 5, STEPS, 0.1),
+                   [text("model.gpt", layers=2, width=32, heads=4, context=32), text("generate", tokens=1, prompt="'a'"),
+                    "train.lora={match: 'h*/attn/*/weight' match: 'h*/mlp/*/weight' rank: 4 alpha: 8 also: 'head/*'}"],
+                   [["mesh={dp:2 tp:2}", "cluster.processes=2"],
+                    ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=4"]],
+                   clip_norm=1.0, soften=begin,
+                   frozen=lambda name: "/lora_" not in name and not name.startswith("head/"))
 
     # Grouped heads, biases and norms of queries and keys, a window, heads wider than the width divided: what Llama,
     # Mistral, Qwen2 and Qwen3 are made of.

@@ -211,6 +211,18 @@ def gpt(layers, heads, rate=0.0, seed=1):
     return logits
 
 
+def adapted(model, scale):
+    """The model with adapters: names of weights lead to them and what is added."""
+    class Merged(dict):
+        def __getitem__(self, name):
+            weight = super().__getitem__(name)
+            if name + "/lora_a" not in self:
+                return weight
+            return weight + scale * super().__getitem__(name + "/lora_a") @ super().__getitem__(name + "/lora_b")
+
+    return lambda w, step, inputs, labels: model(Merged(w), step, inputs, labels)
+
+
 def bert(layers, heads, mask_rate, mask_token, epsilon=1e-12, seed=1):
     """Returns its loss, of the tokens that are masked."""
     def norm(w, name, x):
@@ -366,10 +378,10 @@ def wide_deep(w, step, inputs, labels):
     return w["wide/table"][ids].sum(1) + linear(w, "deep/head", x)
 
 
-def train(weights, model, batches, steps, optimizer, clip_norm, schedule):
+def train(weights, model, batches, steps, optimizer, clip_norm, schedule, frozen=lambda name: False):
     """Trains a copy; returns the losses, the gradients of the first step and the weights after the last, with the
-    statistics that the model keeps among them. A model returns logits or its loss."""
-    statistics = {name: value.double() for name, value in weights.items() if "/running_" in name}
+    statistics that the model keeps among them, and what is frozen. A model returns logits or its loss."""
+    statistics = {name: value.double() for name, value in weights.items() if "/running_" in name or frozen(name)}
     params = {name: value.double().requires_grad_() for name, value in weights.items() if name not in statistics}
     opt = optimizer(params)
     losses, first_gradients = [], None

@@ -14,6 +14,7 @@
 #include "compiler/lower/compile.h"
 #include "oneflow_core/data/data_kind.h"
 #include "oneflow_core/graph_text.h"
+#include "oneflow_core/ops/ops.h"
 #include "tools/job/cluster.h"
 #include "tools/job/data.h"
 #include "tools/job/evaluation.h"
@@ -61,6 +62,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.device = spec.device() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.micro_batches = config.train().micro_batches();
   options.optimizer = OptimizerOf(said.train().optimizer());
+  options.optimizer.adapters = AdaptersOf(said.train());
   options.schedule = ScheduleOf(said.train());
   if (config.train().has_average() && config.train().steps() > 0) {
     const pb::Average average = WithDefaults(config.train().average());
@@ -276,6 +278,7 @@ absl::StatusOr<EvaluationCut> CutWithRest(const SourcedConfig& config, const OpR
   pb::JobConfig smaller = config.config;
   smaller.mutable_evaluate()->set_batch_size(static_cast<int32_t>(cut.rest));
   OF_ASSIGN_OR_RETURN_AT(Program rest, BuildProgram(smaller, ops), config.Where("evaluate"));
+  OF_RETURN_IF_ERROR(AdaptProgram(config, ops, rest));
   AddRest(cut, std::move(rest), program);
   return cut;
 }
@@ -309,6 +312,7 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
     config.config.mutable_train()->clear_average();
   }
   OF_ASSIGN_OR_RETURN_AT(Program program, BuildProgram(config.config, ops), config.Where("model"));
+  OF_RETURN_IF_ERROR(AdaptProgram(config, ops, program));
   if (kind == JobKind::kGenerate) {
     program.erase(std::remove_if(program.begin(), program.end(), [](const Graph& g) { return g.name() != "generate"; }),
                   program.end());
@@ -330,6 +334,7 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
     config.config.mutable_model()->set_graph("(program)");  // no path: the graphs are here
   OF_RETURN_IF_ERROR(ValidateConfig(config));
   NameAfterFile(config);
+  OF_RETURN_IF_ERROR(AdaptProgram(config, StandardOps(), program));
   EvaluationCut cut;
   std::vector<std::string> remarks;
   if (config.config.has_evaluate()) {

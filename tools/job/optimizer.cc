@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/adapters.h"
 #include "compiler/parameter_groups.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -77,6 +78,22 @@ OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer) {
     options.groups.push_back(std::move(group));
   }
   return options;
+}
+
+std::optional<AdapterOptions> AdaptersOf(const pb::Train& train) {
+  if (!train.has_lora()) return std::nullopt;
+  const pb::Lora& lora = train.lora();
+  return AdapterOptions{.match = {lora.match().begin(), lora.match().end()},
+                        .rank = lora.rank(),
+                        .alpha = lora.has_alpha() ? lora.alpha() : lora.rank(),
+                        .dropout = lora.dropout(),
+                        .also = {lora.also().begin(), lora.also().end()}};
+}
+
+absl::Status AdaptProgram(const SourcedConfig& config, const OpRegistry& ops, Program& program) {
+  const std::optional<AdapterOptions> adapters = AdaptersOf(config.config.train());
+  if (!adapters.has_value()) return absl::OkStatus();
+  return Annotate(AddAdapters(*adapters, ops, program), config.Where("train.lora"));
 }
 
 void CheckOptimizer(const pb::Optimizer& optimizer, Checker& check) {

@@ -3,6 +3,8 @@
 // says and change what they say themselves.
 #pragma once
 
+#include <optional>
+
 #include "compiler/options.h"
 #include "oneflow_core/op.h"
 #include "proto/job.pb.h"
@@ -13,6 +15,12 @@ namespace oneflow {
 
 // REQUIRES: CheckFields() has found nothing.
 OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer);
+
+// What `train.lora` says; none without it.
+std::optional<AdapterOptions> AdaptersOf(const pb::Train& train);
+
+// Adds what `train.lora` asks for to the graphs of the job (compiler/adapters.h), with its errors at that field.
+absl::Status AdaptProgram(const SourcedConfig& config, const OpRegistry& ops, Program& program);
 
 // What is wrong among the fields, beyond their own ranges.
 void CheckOptimizer(const pb::Optimizer& optimizer, Checker& check);

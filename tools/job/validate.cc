@@ -122,6 +122,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   check.Require(train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   CheckOptimizer(train.optimizer(), check);
+  check.Require(!train.has_lora() || !train.lora().match().empty(), "train.lora.match", "is missing");
   check.Require(train.average().save_weights().empty() || train.steps() > 0, "train.average.save_weights",
                 "there are no averages without training");
   check.Require(train.schedule().learning_rate() > 0 || train.steps() == 0, "train.schedule.learning_rate",

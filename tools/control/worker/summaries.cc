@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "actor/checkpoint/disk.h"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/variable_role.h"
 #include "proto/job.pb.h"
 #include "tools/control/worker/agreement.h"
 #include "tools/job/visible_text.h"
@@ -96,7 +97,7 @@ absl::Status Summaries::Share(Engine& engine) {
 absl::Status Summaries::ShareHistograms(Engine& engine) {
   std::map<std::string, ValueCounts> mine, all;  // by variable
   OF_RETURN_IF_ERROR(engine.ReadOwned([&mine](const pb::Variable& variable, const char* data, int64_t count) {
-    if (variable.role() != pb::WEIGHT && !absl::EndsWith(variable.name(), kGradient)) return;
+    if (!IsLearned(static_cast<VariableRole>(variable.role())) && !absl::EndsWith(variable.name(), kGradient)) return;
     mine[variable.name()].Add(static_cast<DType>(variable.dtype()), data, count);
   }));
   pb::VariablesCounted note;

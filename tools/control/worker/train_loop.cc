@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/checkpoint/finite.h"
+#include "oneflow_core/variable_role.h"
 #include "tools/control/worker/agreement.h"
 #include "tools/control/worker/rest.h"
 
@@ -299,8 +300,8 @@ absl::Status TrainLoop::LookAtEvaluation() {
 absl::Status TrainLoop::LookAtWeights() {
   absl::Status mine;
   const auto look = [&mine](const pb::Variable& variable, const char* data, int64_t count) {
-    const bool good =
-        variable.role() != pb::WEIGHT || SquaresAreFinite(static_cast<DType>(variable.dtype()), data, count);
+    const bool good = !IsLearned(static_cast<VariableRole>(variable.role())) ||
+                      SquaresAreFinite(static_cast<DType>(variable.dtype()), data, count);
     if (good || !mine.ok()) return;
     mine = absl::FailedPreconditionError(
         absl::StrCat("variable '", variable.name(),

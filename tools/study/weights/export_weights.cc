@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -14,6 +15,7 @@
 #include "actor/checkpoint/disk.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/checkpoint/weight_files.h"
+#include "compiler/adapters.h"
 #include "tools/study/weights/complaints.h"
 #include "tools/study/weights/elements.h"
 #include "tools/study/weights/hf_config.h"
@@ -33,6 +35,18 @@ struct Export {
   nlohmann::ordered_json config;
 };
 
+// What the weights must have: the model's variables, and both factors of every adapter.
+std::vector<ModelVariable> NeededOf(const JobModel& model) {
+  std::vector<ModelVariable> needed = model.variables;
+  for (const ModelVariable& variable : model.variables) {
+    if (model.adapted.count(variable.name) == 0) continue;
+    const Shape& shape = variable.type.shape;
+    needed.push_back({AdapterA(variable.name), {variable.type.dtype, {shape[0], model.adapter_rank}}});
+    needed.push_back({AdapterB(variable.name), {variable.type.dtype, {model.adapter_rank, shape[1]}}});
+  }
+  return needed;
+}
+
 absl::Status CheckWeights(const Export& out, const Correspondence& correspondence, const std::string& mapping,
                           const std::string& path) {
   WeightComplaints complaints;
@@ -41,7 +55,7 @@ absl::Status CheckWeights(const Export& out, const Correspondence& correspondenc
     complaints.Missing(out.model.variables[variable].name,
                        absl::StrCat("as mapping '", mapping, "' has no rule for it"));
   }
-  for (const ModelVariable& variable : out.model.variables) {
+  for (const ModelVariable& variable : NeededOf(out.model)) {
     known.insert(variable.name);
     const auto there = out.weights.tensors().find(variable.name);
     if (there == out.weights.tensors().end()) {
@@ -101,6 +115,34 @@ std::string ShardName(size_t shard, size_t of) {
   return of == 1 ? kModelFile : absl::StrFormat("model-%05d-of-%05d.safetensors", shard + 1, of);
 }
 
+// Reads the variable into `to`, with what its adapter adds.
+absl::Status ReadMerged(const Export& out, const ModelVariable& variable, float* to) {
+  const auto read = [&out](const std::string& name, int64_t count, float* floats) {
+    return Annotate(
+        out.weights.Read(name, count * static_cast<int64_t>(sizeof(float)), reinterpret_cast<char*>(floats)),
+        absl::StrCat("variable '", name, "'"));
+  };
+  OF_RETURN_IF_ERROR(read(variable.name, variable.type.shape.count(), to));
+  if (out.model.adapted.count(variable.name) == 0) return absl::OkStatus();
+  const int64_t rows = variable.type.shape[0], columns = variable.type.shape[1], rank = out.model.adapter_rank;
+  std::vector<float> a(static_cast<size_t>(rows * rank)), b(static_cast<size_t>(rank * columns));
+  OF_RETURN_IF_ERROR(read(AdapterA(variable.name), rows * rank, a.data()));
+  OF_RETURN_IF_ERROR(read(AdapterB(variable.name), rank * columns, b.data()));
+  std::vector<double> row(static_cast<size_t>(columns));
+  for (int64_t i = 0; i < rows; ++i) {
+    std::fill(row.begin(), row.end(), 0.0);
+    for (int64_t k = 0; k < rank; ++k) {
+      const double factor = a[i * rank + k];
+      for (int64_t j = 0; j < columns; ++j) row[j] += factor * b[k * columns + j];
+    }
+    for (int64_t j = 0; j < columns; ++j) {
+      float& element = to[i * columns + j];
+      element = static_cast<float>(element + out.model.adapter_scale * row[j]);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Convert(const Export& out, const TheirTensor& tensor, DType dtype, const SafetensorsWriter& writer) {
   const int64_t count = tensor.shape.count();
   std::vector<float> floats(static_cast<size_t>(count));
@@ -109,9 +151,7 @@ absl::Status Convert(const Export& out, const TheirTensor& tensor, DType dtype, 
     const bool is_whole = IsWhole(piece, tensor.shape);
     std::vector<float> ours(is_whole ? 0 : static_cast<size_t>(variable.type.shape.count()));
     std::vector<float>& to = is_whole ? floats : ours;
-    OF_RETURN_IF_ERROR_AT(
-        out.weights.Read(variable.name, variable.type.num_bytes(), reinterpret_cast<char*>(to.data())),
-        absl::StrCat("variable '", variable.name, "'"));
+    OF_RETURN_IF_ERROR(ReadMerged(out, variable, to.data()));
     if (!is_whole) PutIn(piece, tensor.shape, ours.data(), floats.data());
   }
   if (dtype == DType::kFloat32) return writer.Write(tensor.name, 0, floats.data(), count * SizeOf(dtype));
@@ -175,9 +215,10 @@ absl::StatusOr<std::string> ExportWeights(SourcedConfig job, const ExportOptions
   }
   OF_RETURN_IF_ERROR(WriteWholeFile(in_folder(kConfigFile), absl::StrCat(out.config.dump(2), "\n")));
   std::move(remove).Cancel();
-  return absl::StrCat("wrote ", options.out, ": ", out.tensors.size(), " tensors of ", out.model.variables.size(),
-                      " variables, as ", Name(options.dtype), ", in ", shards.size(),
-                      shards.size() == 1 ? " file\n" : " files\n");
+  return absl::StrCat(
+      "wrote ", options.out, ": ", out.tensors.size(), " tensors of ", out.model.variables.size(), " variables",
+      out.model.adapted.empty() ? "" : absl::StrCat(" (", out.model.adapted.size(), " with adapters added)"), ", as ",
+      Name(options.dtype), ", in ", shards.size(), shards.size() == 1 ? " file\n" : " files\n");
 }
 
 }  // namespace oneflow

@@ -6,10 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/adapters.h"
 #include "google/protobuf/descriptor.h"
 #include "oneflow_core/variable_role.h"
 #include "tools/job/attributes.h"
 #include "tools/job/field_rules.h"
+#include "tools/job/optimizer.h"
 #include "tools/job/plugins.h"
 #include "tools/job/program.h"
 #include "tools/job/validate.h"
@@ -29,13 +31,23 @@ absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
   const pb::JobConfig& job = model.config.config;
   model.name = KindNameOf(job.model());
   model.fields = AttributesOfKind(job.model());
-  OF_ASSIGN_OR_RETURN_AT(const Program program, BuildProgram(job, ops), model.config.Where("model"));
+  OF_ASSIGN_OR_RETURN_AT(Program program, BuildProgram(job, ops), model.config.Where("model"));
+  OF_RETURN_IF_ERROR(AdaptProgram(model.config, ops, program));
+  if (const auto adapters = AdaptersOf(job.train())) {
+    model.adapter_rank = adapters->rank;
+    model.adapter_scale = adapters->alpha / static_cast<double>(adapters->rank);
+  }
   std::map<std::string, TensorType> variables;
+  std::set<std::string> factors;
   for (const Graph& graph : program) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
       if (node.op != "variable" || !IsOfModel(RoleOfVariable(node.attrs))) continue;
-      variables[node.name] = graph.value(node.outputs[0]).type;
+      if (RoleOfVariable(node.attrs) == VariableRole::kAdapter) {
+        factors.insert(node.name);
+      } else {
+        variables[node.name] = graph.value(node.outputs[0]).type;
+      }
     }
   }
   for (const auto& [name, type] : variables) {
@@ -44,6 +56,7 @@ absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
           absl::StrCat(model.Where(""), ": variable '", name, "' is ", type.ToString(), "; weights are f32"));
     }
     model.variables.push_back({name, type});
+    if (factors.count(AdapterA(name)) > 0) model.adapted.insert(name);
   }
   return model;
 }

@@ -1,6 +1,7 @@
 // What a job's model wants of weights: its variables, and the fields that say how large it is.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,11 @@ struct JobModel {
   SourcedConfig config;
   std::string name;                      // "gpt"; "graph" of graphs of one's own
   AttrMap fields;                        // none of graphs of one's own
-  std::vector<ModelVariable> variables;  // that are trained, by name
+  std::vector<ModelVariable> variables;  // weights and statistics, by name
+  // The weights that have an adapter (compiler/adapters.h), and by what its product is multiplied to be added to them.
+  std::set<std::string> adapted;
+  double adapter_scale = 0;
+  int64_t adapter_rank = 0;
 
   // "job.pbtxt:4: model.gpt.layers".
   std::string Where(const std::string& field) const;
