@@ -156,6 +156,32 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& path) {
   return steps;
 }
 
+absl::StatusOr<int64_t> ReadBest(const std::string& path) {
+  const std::string file = absl::StrCat(path, "/", kBestName);
+  std::ifstream in(file);
+  if (!in) {
+    if (errno == ENOENT || errno == ENOTDIR) return -1;
+    return DiskError("open", file, errno);
+  }
+  std::string name;
+  std::getline(in, name);
+  const int64_t step = StepOf(name);
+  if (step >= 0) return step;
+  return absl::DataLossError(absl::StrCat("'", file, "': '", absl::CHexEscape(name), "' is no name of a checkpoint"));
+}
+
+absl::Status WriteBest(const std::string& path, int64_t step) {
+  const std::string file = absl::StrCat(path, "/", kBestName);
+  if (step < 0) {
+    std::error_code error;
+    fs::remove(file, error);
+    return error ? DiskError("remove", file, error.value()) : absl::OkStatus();
+  }
+  const std::string unfinished = absl::StrCat(file, kWriting);
+  OF_RETURN_IF_ERROR(WriteWholeFile(unfinished, absl::StrFormat("%s%09d\n", kStepPrefix, step)));
+  return Rename(unfinished, file);
+}
+
 absl::StatusOr<pb::CheckpointManifest> ReadManifest(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kManifestName);
   std::ifstream file(path, std::ios::binary);

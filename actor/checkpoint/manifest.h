@@ -32,6 +32,14 @@ std::string PieceName(int process);
 std::string PartName(int process);
 inline constexpr char kManifestName[] = "manifest";
 
+// The file of the folder that names its best checkpoint, "step-000000500" and a line feed.
+inline constexpr char kBestName[] = "best";
+// The step that it names; -1 if there is no such file. DataLoss if it names no checkpoint, Unavailable if it cannot be
+// read.
+absl::StatusOr<int64_t> ReadBest(const std::string& path);
+// Writes the file, whole or not at all; removes it if `step` is negative. Errors of the disk.
+absl::Status WriteBest(const std::string& path, int64_t step);
+
 // The steps of the folder's checkpoints, ascending; none if there is no such folder. A folder without manifest counts:
 // it is a damaged one. Unavailable if it cannot be listed.
 absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& path);

@@ -19,8 +19,8 @@ std::vector<int64_t> StepsToRemove(const std::vector<ShelvedCheckpoint>& checkpo
   if (good.empty()) return removed;
   const size_t kept = std::min(good.size(), static_cast<size_t>(rule.last));
   const int64_t newest = good.back(), oldest = good.size() > kept ? good[good.size() - kept] : 0;
-  for (const auto& [step, kind] : checkpoints) {
-    const bool for_ever = rule.every > 0 && step % rule.every == 0;
+  for (const auto& [step, kind, best] : checkpoints) {
+    const bool for_ever = (rule.every > 0 && step % rule.every == 0) || best;
     const bool old = step < oldest && !for_ever && kind != ShelvedCheckpoint::Kind::kPending;
     // A bad checkpoint behind the newest good one was skipped by a resume; it is removed, so that the next resume need
     // not skip it again.
@@ -33,6 +33,11 @@ void Shelf::WentOnFrom(int64_t step, bool confirmed) {
   absl::MutexLock lock(&mu_);
   from_ = step;
   if (confirmed) confirmed_ = std::max(confirmed_, step);
+}
+
+void Shelf::IsBest(int64_t step) {
+  absl::MutexLock lock(&mu_);
+  next_best_ = step;
 }
 
 void Shelf::Wrote(int64_t step) {
@@ -57,14 +62,33 @@ ShelvedCheckpoint::Kind Shelf::KindOf(int64_t step) {
   return known->second ? ShelvedCheckpoint::Kind::kGood : ShelvedCheckpoint::Kind::kBad;
 }
 
+std::vector<ShelvedCheckpoint> Shelf::Look(const std::vector<int64_t>& steps) {
+  std::vector<ShelvedCheckpoint> checkpoints;
+  for (const int64_t step : steps) {
+    const ShelvedCheckpoint::Kind kind = KindOf(step);
+    if (step == next_best_ && kind == ShelvedCheckpoint::Kind::kGood) best_ = std::exchange(next_best_, -1);
+    checkpoints.push_back({step, kind});
+  }
+  for (ShelvedCheckpoint& checkpoint : checkpoints) {
+    checkpoint.best = rule_.best && (checkpoint.step == best_ || checkpoint.step == next_best_);
+  }
+  return checkpoints;
+}
+
 absl::Status Shelf::Tidy() {
   OF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(path_));
   std::vector<ShelvedCheckpoint> checkpoints;
+  int64_t best = -1;
   {
     absl::MutexLock lock(&mu_);
     // Older checkpoints stay until something of this attempt is known to be good.
     if (written_.empty() || *written_.begin() > confirmed_) return absl::OkStatus();
-    for (const int64_t step : steps) checkpoints.push_back({step, KindOf(step)});
+    checkpoints = Look(steps);
+    best = best_;
+  }
+  if (rule_.best) {
+    OF_ASSIGN_OR_RETURN(const int64_t named, ReadBest(path_));
+    if (named != best) OF_RETURN_IF_ERROR(WriteBest(path_, best));
   }
   for (const int64_t step : StepsToRemove(checkpoints, rule_)) {
     OF_RETURN_IF_ERROR(RemoveCheckpoint(CheckpointFolder(path_, step)));

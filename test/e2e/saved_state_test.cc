@@ -67,6 +67,29 @@ TEST_F(SavedStateTest, WhatIsDamagedTakesNoPlace) {
   EXPECT_THAT(Names(), ElementsAre("step-000000020", "step-000000033"));
 }
 
+// The rate is such that weights get worse behind the fourth step.
+TEST_F(SavedStateTest, TheBestOfTheEvaluationsIsKeptAndNamed) {
+  const std::string rule = "keep: 1 best: true";
+  const std::vector<std::string> evaluated =
+      Join(Set("evaluate", "{every: 2 batches: 2}"),
+           Set("train.schedule", "{learning_rate: 0.003 kind: 'piecewise' boundaries: 4 factors: 100}"));
+  const Outcome run = Run(rule, Join(evaluated, Set("train.steps", "8")));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(Names(), ElementsAre("best", "step-000000004", "step-000000008"));
+  const Outcome listed = work_.Run({"checkpoint", "ls", work_.Path("ck")});
+  EXPECT_THAT(listed.out, ContainsRegex("step-000000004 .*; best: validation loss [0-9.]+\n"));
+  const Outcome resumed = Run(rule, Join(Join(evaluated, Set("train.steps", "10")), {"--resume"}));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(Names(), ElementsAre("best", "step-000000004", "step-000000010"));
+  const Outcome verified = work_.Run({"checkpoint", "verify", work_.Path("ck/best")});
+  EXPECT_THAT(verified.out, HasSubstr("step-000000004: good")) << verified.err;
+  // From the best it goes on as if what followed had not been.
+  const Outcome again = Run(rule, Join(Join(Set("evaluate", "{every: 2 batches: 2}"), Set("train.steps", "6")),
+                                       {"--resume", work_.Path("ck/best")}));
+  EXPECT_EQ(again.exit_code, 1) << "the folder has a later one";
+  EXPECT_THAT(again.err, HasSubstr("which comes after step 4, from which to go on"));
+}
+
 // Groups may change where the state of what is trained is there: more may be frozen, but not less.
 TEST_F(SavedStateTest, AWeightDoesNotGoOnWithoutTheStateOfItsOptimizer) {
   const auto frozen = [](const std::string& match) {

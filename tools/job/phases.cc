@@ -52,6 +52,7 @@ pb::CheckpointRule MakeCheckpointRule(const pb::Checkpoint& said) {
   rule.set_keep(checkpoint.keep());
   rule.set_keep_every(checkpoint.keep_every());
   rule.set_on_stop(checkpoint.on_stop());
+  rule.set_best(checkpoint.best());
   return rule;
 }
 

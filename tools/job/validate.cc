@@ -135,6 +135,7 @@ void CheckCheckpoint(const pb::JobConfig& c, Checker& check) {
   const pb::Checkpoint& checkpoint = c.checkpoint();
   check.Require(checkpoint.keep_every() == 0 || checkpoint.keep() > 0 || !checkpoint.has_keep(),
                 "checkpoint.keep_every", "keep: 0 keeps all");
+  check.Require(!checkpoint.best() || c.has_evaluate(), "checkpoint.best", "needs evaluations (evaluate)");
   check.Require(c.train().steps() > 0, "checkpoint", "there is nothing to save without training");
 }
 

@@ -1,6 +1,7 @@
 #include "actor/checkpoint/shelf.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include "actor/checkpoint/checkpoint_writer.h"
 #include "actor/checkpoint/manifest.h"
@@ -96,6 +97,55 @@ TEST_F(ShelfTest, TheLastGoodOneStaysUntilTheNextIsGood) {
   EXPECT_THAT(shelf.GiveUpPending(), ElementsAre(HasSubstr("removed")));
   EXPECT_THAT(Steps(), ElementsAre(2));
   EXPECT_THAT(shelf.GiveUpPending(), IsEmpty());
+}
+
+TEST_F(ShelfTest, TheBestStaysUntilABetterOneIsGood) {
+  const auto named = [&] { return ReadBest(path()).value_or(-2); };
+  {
+    Shelf shelf(path(), {.last = 1, .best = true});
+    Write(shelf, 1);
+    shelf.IsBest(1);
+    EXPECT_EQ(named(), -1) << "nothing followed from it yet";
+    Confirm(shelf, 1);
+    EXPECT_EQ(named(), 1);
+    Write(shelf, 2);
+    Write(shelf, 3);
+    Confirm(shelf, 3);
+    EXPECT_THAT(Steps(), ElementsAre(1, 3));
+    Write(shelf, 4);
+    shelf.IsBest(4);
+    EXPECT_THAT(Steps(), ElementsAre(1, 3, 4));
+    EXPECT_EQ(named(), 1);
+    Confirm(shelf, 4);
+    EXPECT_THAT(Steps(), ElementsAre(4));
+    EXPECT_EQ(named(), 4);
+    Write(shelf, 5);
+    Confirm(shelf, 5);
+  }
+  Shelf resumed(path(), {.last = 1, .best = true});
+  resumed.WentOnFrom(5, /*confirmed=*/true);
+  resumed.IsBest(4);  // as its manifest says
+  Write(resumed, 6);
+  Confirm(resumed, 6);
+  EXPECT_THAT(Steps(), ElementsAre(4, 6));
+  EXPECT_EQ(named(), 4);
+  Shelf without(path(), {.last = 1});
+  without.WentOnFrom(6, /*confirmed=*/true);
+  Write(without, 7);
+  Confirm(without, 7);
+  EXPECT_THAT(Steps(), ElementsAre(7));
+}
+
+TEST_F(ShelfTest, ALabelThatNamesNoCheckpointIsRefused) {
+  std::filesystem::create_directories(path());
+  for (const char* text : {"", "../step-000000001", "step-x", "step--1", "best"}) {
+    std::ofstream(path() + "/best") << text << "\n";
+    EXPECT_THAT(ReadBest(path()), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is no name of a checkpoint")));
+  }
+  EXPECT_OK(WriteBest(path(), 12));
+  EXPECT_EQ(ReadBest(path()).value_or(-2), 12);
+  EXPECT_OK(WriteBest(path(), -1));
+  EXPECT_EQ(ReadBest(path()).value_or(-2), -1);
 }
 
 TEST_F(ShelfTest, WhatAResumePassedOverGoesWhenSomethingGoodIsWritten) {

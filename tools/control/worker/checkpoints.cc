@@ -79,8 +79,9 @@ absl::Status Checkpoints::TakeFolder() {
   const std::string& path = spec_.checkpoint().path();
   OF_ASSIGN_OR_RETURN(owner_, FolderOwner::Take(path, {spec_.name(), spec_.run(), context_.attempt}));
   if (!owner_->remark().empty()) Notice(owner_->remark());
-  shelf_ = std::make_unique<Shelf>(
-      path, KeepRule{.last = spec_.checkpoint().keep(), .every = spec_.checkpoint().keep_every()});
+  shelf_ = std::make_unique<Shelf>(path, KeepRule{.last = spec_.checkpoint().keep(),
+                                                  .every = spec_.checkpoint().keep_every(),
+                                                  .best = spec_.checkpoint().best()});
   return CheckThatItMayBegin();
 }
 
@@ -171,6 +172,7 @@ Checkpoints::Begin Checkpoints::GoOnFrom(const pb::CheckpointManifest& manifest)
   const bool is_elsewhere = last_step_ != manifest.step();  // where nothing is to be changed
   if (shelf_ != nullptr) {
     shelf_->WentOnFrom(manifest.step(), begin.training.confirmed() || is_elsewhere || !WantsNumbers(spec_));
+    if (begin.training.best_step() > 0) shelf_->IsBest(begin.training.best_step());
   }
   TellDifferences(manifest, begin.training);
   begin.training.clear_ended();
@@ -214,6 +216,7 @@ absl::Status Checkpoints::Save(int64_t step, const pb::TrainingState& training) 
 
 void Checkpoints::Amend(int64_t step, const pb::TrainingState& training) {
   if (context_.process != 0) return;
+  if (training.best_step() == step) shelf_->IsBest(step);
   {
     absl::MutexLock lock(&mu_);
     amendment_ = {step, training};

@@ -104,7 +104,10 @@ absl::Status TrainLoop::AtStation() {
   }
   if (!IsEvaluationDue()) return absl::OkStatus();
   OF_RETURN_IF_ERROR(Evaluate());
-  if (checkpoints_ != nullptr && checkpoints_->last_step() == step_) checkpoints_->Amend(step_, State());
+  if (checkpoints_ == nullptr) return absl::OkStatus();
+  const bool is_best = spec_.checkpoint().best() && state_.best_step() == step_;
+  if (is_best && step_ > checkpoints_->last_step()) OF_RETURN_IF_ERROR(checkpoints_->Save(step_, State()));
+  if (checkpoints_->last_step() == step_) checkpoints_->Amend(step_, State());
   return absl::OkStatus();
 }
 
@@ -282,6 +285,10 @@ absl::Status TrainLoop::LookAtEvaluation() {
     return Broken(absl::FailedPreconditionError(
         absl::StrCat("the loss of the evaluation after step ", step_, " is ", NumberText(loss),
                      ": nothing of it is saved; train.stop { finite: false } goes on nevertheless")));
+  }
+  if (std::isfinite(loss) && (state_.best_step() == 0 || loss < state_.best_loss())) {
+    state_.set_best_loss(loss);
+    state_.set_best_step(step_);
   }
   if (!IsRegularEvaluation())
     return absl::OkStatus();  // one at the end of training is not counted by a longer training

@@ -34,7 +34,15 @@ bool IsCheckpoint(const std::string& folder) { return Exists(absl::StrCat(folder
 absl::StatusOr<std::vector<std::string>> FoldersOf(const std::string& name) {
   if (IsCheckpoint(name)) return std::vector<std::string>{name};
   std::error_code ignored;
-  if (fs::is_regular_file(name, ignored)) {
+  const fs::path file(name);
+  if (file.filename() == kBestName && fs::is_regular_file(file, ignored)) {
+    const std::string path = file.has_parent_path() ? file.parent_path().string() : ".";
+    OF_ASSIGN_OR_RETURN(const int64_t step, ReadBest(path));
+    const std::string best = CheckpointFolder(path, step);
+    if (IsCheckpoint(best)) return std::vector<std::string>{best};
+    return absl::NotFoundError(absl::StrCat("'", name, "' names '", best, "', and there is no such checkpoint"));
+  }
+  if (fs::is_regular_file(file, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat("'", name, "' is a file, and a checkpoint is a folder; `oneflow ",
                                                    "checkpoint convert` makes one of a safetensors file"));
   }
@@ -70,16 +78,24 @@ int64_t BytesOf(const pb::CheckpointManifest& manifest) {
 
 std::string Megabytes(int64_t bytes) { return absl::StrFormat("%.1f MB", static_cast<double>(bytes) * 1e-6); }
 
-std::string ListLine(const std::string& folder) {
+// What the manifest says of training, for the end of a line.
+std::string TrainingText(const pb::TrainingState& training, bool is_best) {
+  std::string text;
+  if (is_best) absl::StrAppendFormat(&text, "; best: validation loss %.4f", training.best_loss());
+  if (!training.ended().empty()) absl::StrAppend(&text, "; ended: ", training.ended());
+  return text;
+}
+
+std::string ListLine(const std::string& folder, int64_t best) {
   const std::string name = fs::path(folder).filename().string();
   const absl::StatusOr<pb::CheckpointManifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return absl::StrFormat("%-20s damaged: %s\n", name, manifest.status().message());
-  const std::string& ended = manifest->training().ended();
   const std::string when =
       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMicros(manifest->saved_us()), absl::LocalTimeZone());
   return absl::StrFormat("%-20s %9d  %-19s  %10s  %7d  %6d  %-16s  %s%s\n", name, manifest->step(), when,
                          Megabytes(BytesOf(*manifest)), manifest->tensors_size(), manifest->pieces_size(),
-                         manifest->job(), manifest->layout(), ended.empty() ? "" : absl::StrCat("; ended: ", ended));
+                         manifest->job(), manifest->layout(),
+                         TrainingText(manifest->training(), manifest->step() == best));
 }
 
 absl::StatusOr<std::string> VerifyOne(const std::string& folder) {
@@ -167,7 +183,9 @@ absl::StatusOr<std::string> ListText(const std::string& name) {
   OF_ASSIGN_OR_RETURN(const std::vector<std::string> folders, FoldersOf(name));
   std::string text = absl::StrFormat("%-20s %9s  %-19s  %10s  %7s  %6s  %-16s  %s\n", "checkpoint", "step", "saved",
                                      "size", "tensors", "pieces", "job", "layout");
-  for (const std::string& folder : folders) absl::StrAppend(&text, ListLine(folder));
+  const absl::StatusOr<int64_t> best = ReadBest(fs::path(folders[0]).parent_path().string());
+  for (const std::string& folder : folders) absl::StrAppend(&text, ListLine(folder, best.ok() ? *best : -1));
+  if (!best.ok()) absl::StrAppend(&text, best.status().message(), "\n");
   return text;
 }
 
