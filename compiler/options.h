@@ -89,6 +89,12 @@ struct PluginOfJob {
   std::string path, sha256;
 };
 
+// A step of a graph with a loss, as in CompileOptions.
+struct StepOptions {
+  int micro_batches = 1;
+  Schedule pipeline;
+};
+
 struct CompileOptions {
   std::string job;
   std::vector<PluginOfJob> plugins;  // the plan names them for those who run it
@@ -112,6 +118,8 @@ struct CompileOptions {
   // The pipeline of graphs with a loss, and the chunks of their models. Without ranks: one chunk for each stage, and
   // the order follows from credits (plan/credits.h).
   Schedule pipeline;
+  // Graphs with a loss whose steps are others, by name.
+  std::map<std::string, StepOptions> own_steps;
   // The share of the work of each chunk, for plans with as many chunks; empty: equal shares.
   std::vector<double> shares;
   // By plan and register: slots instead of those that credits give.
@@ -135,6 +143,8 @@ struct CompileOptions {
   bool checkpoints = false;
 
   PlanMesh MeshOf(const std::string& graph) const;
+  // The step of a graph: of one without a loss it has one micro-batch and no schedule.
+  StepOptions StepOf(const Graph& graph) const;
   int NumRanks() const;
 };
 

@@ -97,6 +97,13 @@ absl::Status RunPipeline(absl::Span<const Pass> passes, Graph& graph, PassContex
 absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, const OpRegistry& ops,
                                 VariableDists& variables, const PassObserver& observer,
                                 std::vector<std::string>* warnings) {
+  if (const auto own = options.own_steps.find(graph.name()); own != options.own_steps.end()) {
+    CompileOptions of_graph = options;
+    of_graph.micro_batches = own->second.micro_batches;
+    of_graph.pipeline = own->second.pipeline;
+    of_graph.own_steps.clear();
+    return RunPasses(std::move(graph), of_graph, ops, variables, observer, warnings);
+  }
   OF_RETURN_IF_ERROR(VerifyGraph(graph, ops));
   if (options.micro_batches < 1) {
     return absl::InvalidArgumentError(

@@ -194,7 +194,7 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
   GraphFacts facts;
   facts.ops = job.ops;
   facts.fixed = variables;
-  facts.micro_batches = graph.is_trained() ? job.options.micro_batches : 1;
+  facts.micro_batches = job.options.StepOf(graph).micro_batches;
   Graph selected;
   OF_RETURN_IF_ERROR(RunAndKeep(graph, job, variables, facts, selected));
   facts.placed_nodes = NodesByName(facts.placed);

@@ -65,8 +65,8 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   std::vector<PhysicalPlan> plans;
   for (const BoxedGraph& boxed : program) {
     const std::string where = absl::StrCat("graph '", boxed.graph.name(), "'");
-    const bool scheduled = boxed.graph.is_trained() && options.pipeline.num_ranks() > 0;
-    const Schedule* const schedule = scheduled ? &options.pipeline : nullptr;
+    const StepOptions step = options.StepOf(boxed.graph);
+    const Schedule* const schedule = step.pipeline.num_ranks() > 0 ? &step.pipeline : nullptr;
     OF_ASSIGN_OR_RETURN_AT(
         const ChainGraph chains,
         BuildChains(boxed.graph, ops, topology, schedule, boxed.micro_batches, options.overlaps_gradients), where);
@@ -105,10 +105,11 @@ absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions
                                     std::vector<std::string>* warnings) {
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.meshes, "a mesh is"));
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.slots, "slots are"));
+  OF_RETURN_IF_ERROR(CheckHavePlans(program, options.own_steps, "steps are"));
   VariableDists dists;
   std::vector<BoxedGraph> boxed;
   for (const Graph& graph : program) {
-    const int micro_batches = graph.is_trained() ? options.micro_batches : 1;
+    const int micro_batches = options.StepOf(graph).micro_batches;
     OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, options, ops, dists, nullptr, warnings));
     boxed.push_back({std::move(result), micro_batches});
   }

@@ -43,7 +43,7 @@ std::string Duration(double seconds) {
 }  // namespace
 
 Progress::Progress(const pb::JobSpec& spec, const pb::PlanSet& plan, Options options)
-    : spec_(spec), options_(std::move(options)) {
+    : spec_(spec), options_(std::move(options)), sizes_(spec) {
   for (const pb::ClassPlan& one : plan.plans()) {
     if (one.name() != "train") continue;
     for (const pb::ClassActor& actor : one.actors()) {
@@ -109,7 +109,8 @@ void Progress::OnFetched(int64_t time_us, const pb::FetchedValue& value) {
 
 void Progress::OnTrained(int64_t time_us, Step step) {
   const double seconds = times_us_.empty() ? 0 : static_cast<double>(time_us - times_us_.back()) * 1e-6;
-  step.samples_per_s = seconds > 0 ? static_cast<double>(spec_.samples_per_step()) / seconds : 0;
+  const double samples = static_cast<double>(sizes_.StageOf(step.step).size.samples);
+  step.samples_per_s = seconds > 0 ? samples / seconds : 0;
   times_us_.push_back(time_us);
   if (times_us_.size() > kSpeedWindow + 1) times_us_.pop_front();
   WritePending();
@@ -148,7 +149,8 @@ void Progress::PrintStep(int64_t time_us, const Step& step, bool force) {
   printed_us_ = time_us;
   const double span = static_cast<double>(times_us_.back() - times_us_.front()) * 1e-6;
   const double per_step = times_us_.size() > 1 ? span / static_cast<double>(times_us_.size() - 1) : 0;
-  const double speed = per_step > 0 ? static_cast<double>(spec_.samples_per_step()) / per_step : 0;
+  const double samples = static_cast<double>(sizes_.StageOf(step.step).size.samples);
+  const double speed = per_step > 0 ? samples / per_step : 0;
   std::string line = StepText(step);
   absl::StrAppend(&line, "  ", SpeedText(speed), " ", spec_.sample_unit(), "/s");
   if (step.step + 1 < total_steps_) {

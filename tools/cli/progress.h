@@ -18,6 +18,7 @@
 
 #include "proto/control.pb.h"
 #include "proto/plan.pb.h"
+#include "tools/job/step_sizes.h"
 #include "tools/job/weighted_mean.h"
 
 namespace oneflow {
@@ -65,6 +66,7 @@ class Progress {
 
   const pb::JobSpec spec_;
   const Options options_;
+  const StepSizes sizes_;
   std::set<std::string> train_names_;  // what one training step fetches
   int64_t total_steps_ = 0;
 

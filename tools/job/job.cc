@@ -28,6 +28,7 @@
 #include "tools/job/pipeline.h"
 #include "tools/job/plugins.h"
 #include "tools/job/program.h"
+#include "tools/job/ramp.h"
 #include "tools/job/schedule.h"
 #include "tools/job/slots.h"
 #include "tools/job/validate.h"
@@ -123,6 +124,20 @@ void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpe
   }
 }
 
+// The steps of smaller batches, once a usual step's samples are known.
+void FillRamp(const pb::JobConfig& config, pb::JobSpec& spec) {
+  for (pb::Phase& phase : *spec.mutable_phases()) {
+    if (!phase.has_train()) continue;
+    for (const RampedSteps& steps : RampOf(config)) {
+      pb::RampStage& stage = *phase.mutable_train()->add_ramp();
+      stage.set_plan(steps.plan);
+      stage.set_end_step(steps.end_step);
+      stage.set_samples_per_step(spec.samples_per_step() / config.train().batch_size() * steps.batch);
+      stage.set_rows_per_step(spec.rows_per_step() / config.train().batch_size() * steps.batch);
+    }
+  }
+}
+
 void FillRestart(const pb::Restart& restart, pb::JobSpec& spec) {
   if (restart.has_attempts()) spec.mutable_restart()->set_attempts(restart.attempts());
   if (restart.meshes().empty() && restart.least_devices() == 0) return;
@@ -176,6 +191,13 @@ absl::StatusOr<CompileOptions> LayOut(const SourcedConfig& config, const Program
   OF_ASSIGN_OR_RETURN(CompileOptions options, MakeOptions(c, spec));
   OF_ASSIGN_OR_RETURN(options.pipeline, PipelineOf(config));
   OF_ASSIGN_OR_RETURN(options.shares, SharesOf(config, options.pipeline));
+  for (const RampedSteps& stage : RampOf(c)) {
+    SourcedConfig smaller = config;
+    smaller.config.mutable_train()->set_batch_size(stage.batch);
+    smaller.config.mutable_train()->set_micro_batches(stage.micro_batches);
+    OF_ASSIGN_OR_RETURN(Schedule schedule, PipelineOf(smaller));
+    options.own_steps[stage.plan] = {stage.micro_batches, std::move(schedule)};
+  }
   if (!c.slots().empty()) {
     OF_ASSIGN_OR_RETURN_AT(options.slots, ReadSlots(c.slots()), config.Where("slots"));
   }
@@ -211,6 +233,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   OF_RETURN_IF_ERROR(CheckTexts(config));
   const pb::JobConfig& c = config.config;
   job.program = std::move(program);
+  AddRamp(c, job.program);
   const uint64_t seed = WithDefaults(c).seed();
   OF_RETURN_IF_ERROR(PrepareData(seed, config, opens_files, job.program));
   if (opens_files) OF_RETURN_IF_ERROR(CheckFiles(config));
@@ -224,6 +247,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   FillSamples(c, job.program, job.spec);
   FillRestart(c.restart(), job.spec);
   *job.spec.mutable_phases() = MakePhases(c, job.program, cut);
+  FillRamp(c, job.spec);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
   job.spec.set_seed(seed);
@@ -310,6 +334,7 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
     config.config.clear_save_initial_weights();
     config.config.clear_save_gradients();
     config.config.mutable_train()->clear_average();
+    config.config.mutable_train()->clear_ramp();
   }
   OF_ASSIGN_OR_RETURN_AT(Program program, BuildProgram(config.config, ops), config.Where("model"));
   OF_RETURN_IF_ERROR(AdaptProgram(config, ops, program));

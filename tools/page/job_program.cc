@@ -108,11 +108,12 @@ function linesOf(curve, dashed) {
 
 function speedLines() {
   return state.chosen.filter((job) => curvesOf(job)["step seconds"] && state.about.has(job)).map((job) => {
-    const samples = state.about.get(job).samples_per_step;
-    return {name: `${nameOf(job)}, ${state.about.get(job).sample_unit}/s`, colour: colour(job),
+    const about = state.about.get(job);
+    const of = (step) => (about.ramp.find(([end]) => step < end) || [0, about.samples_per_step])[1];
+    return {name: `${nameOf(job)}, ${about.sample_unit}/s`, colour: colour(job),
       points: curvesOf(job)["step seconds"].points
-      .map(([step, mean, least, most]) => [step, mean > 0 ? samples / mean : null, most > 0 ? samples / most : 0,
-        least > 0 ? samples / least : samples / (mean || 1)])};
+      .map(([step, mean, least, most]) => [step, mean > 0 ? of(step) / mean : null, most > 0 ? of(step) / most : 0,
+        least > 0 ? of(step) / least : of(step) / (mean || 1)])};
   });
 }
 

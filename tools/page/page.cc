@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "compiler/lower/plan_reader.h"
 #include "nlohmann/json.hpp"
+#include "tools/job/step_sizes.h"
 #include "tools/page/document.h"
 #include "tools/page/job_history.h"
 #include "tools/page/plan_view.h"
@@ -98,12 +99,15 @@ json DescriptionJson(const pb::DescribeReply& about) {
   for (const pb::Phase& phase : spec.phases()) {
     steps += phase.train().steps() + (phase.run().plan() == "train" ? phase.run().steps() : 0);
   }
+  nlohmann::json ramp = nlohmann::json::array();  // steps before the first number have the second number of samples
+  for (const StepStage& stage : StepSizes(spec).stages()) ramp.push_back({stage.end, stage.size.samples});
   return {{"status", StatusJson(about.status())},
           {"kept", about.has_spec()},
           {"layout", spec.layout()},
           {"config", spec.config()},
           {"steps", steps},
           {"samples_per_step", spec.samples_per_step()},
+          {"ramp", std::move(ramp)},
           {"sample_unit", spec.sample_unit()},
           {"checkpoints", spec.checkpoint().path()},
           {"tensorboard", spec.tensorboard()},

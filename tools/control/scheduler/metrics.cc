@@ -45,7 +45,7 @@ void SchedulerMetrics::Add(const pb::JobSpec& spec, int64_t number) {
   JobCounts& job = jobs_[number];
   job.name = VisibleText(spec.name());
   job.unit = spec.sample_unit();
-  job.samples_per_step = spec.samples_per_step();
+  job.sizes = StepSizes(spec);
   job.forget = absl::InfiniteFuture();
   if (job.step_seconds == nullptr) job.step_seconds = std::make_unique<prometheus::Histogram>(SecondsBuckets());
 }
@@ -83,6 +83,7 @@ void SchedulerMetrics::OnFetched(JobCounts& job, int64_t time_us, const pb::Fetc
   job.values[value.name()] = value.values(0);
   if (value.name() != job.step_name) return;
   ++job.steps;
+  job.samples += job.sizes.StageOf(value.step()).size.samples;
   OnTimed(job, job.clock.Tick(value.step(), time_us));
 }
 
@@ -119,7 +120,7 @@ void SchedulerMetrics::Write(Families& families, absl::Time now) {
     families.Counter("oneflow_job_steps_total", "Training steps done, those that another attempt did again included",
                      labels, static_cast<double>(job.steps));
     families.Counter("oneflow_job_samples_total", "What these steps were trained on, in the job's unit",
-                     with("unit", job.unit), static_cast<double>(job.steps * job.samples_per_step));
+                     with("unit", job.unit), static_cast<double>(job.samples));
     families.Counter("oneflow_job_evaluations_total", "Evaluations done", labels, static_cast<double>(job.evaluations));
     families.Histogram("oneflow_job_step_seconds",
                        "Time of a training step, as a mean over a tenth of a second or a run", labels,

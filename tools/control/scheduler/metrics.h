@@ -19,6 +19,7 @@
 #include "tools/control/metrics/families.h"
 #include "tools/control/scheduler/state.h"
 #include "tools/job/step_clock.h"
+#include "tools/job/step_sizes.h"
 
 namespace oneflow {
 
@@ -42,8 +43,8 @@ class SchedulerMetrics {
  private:
   struct JobCounts {
     std::string name, unit;
-    int64_t samples_per_step = 0;
-    int64_t steps = 0, evaluations = 0;
+    StepSizes sizes;
+    int64_t steps = 0, samples = 0, evaluations = 0;
     std::string step_name;  // of the value by which steps are counted: the first that came
     StepClock clock;
     std::map<std::string, double> values;  // the last of training, by name

@@ -108,8 +108,23 @@ absl::Status ValidateRun(const pb::RunPlan& run, const pb::PlanSet& plan) {
   return ValidateRun(run.rest_plan(), 0, 1, plan);
 }
 
+absl::Status ValidateRamp(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
+  int64_t begin = 0;
+  for (const pb::RampStage& stage : loop.ramp()) {
+    OF_RETURN_IF_ERROR(ValidateRun(stage.plan(), 0, stage.end_step() - begin, plan));
+    if (stage.end_step() <= begin || stage.samples_per_step() < 0 || stage.rows_per_step() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("steps ", begin, " to ", stage.end_step(), " of plan '",
+                                                     stage.plan(), "' with ", stage.samples_per_step(), " samples in ",
+                                                     stage.rows_per_step(), " rows are no stage of a ramp"));
+    }
+    begin = stage.end_step();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateLoop(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
   OF_RETURN_IF_ERROR(ValidateRun(loop.plan(), 0, loop.steps(), plan));
+  OF_RETURN_IF_ERROR(ValidateRamp(loop, plan));
   if (loop.evaluate_every() < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluate_every is ", loop.evaluate_every(), "; it must not be negative"));

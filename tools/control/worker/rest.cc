@@ -13,6 +13,11 @@ absl::Status RunWithRest(Engine& engine, const pb::RunPlan& run) {
 
 void CountAsWhole(const pb::JobSpec& spec, Fetched& fetched) {
   for (const pb::Phase& phase : spec.phases()) {
+    for (const pb::RampStage& stage : phase.train().ramp()) {
+      if (stage.plan() != fetched.plan) continue;
+      fetched.plan = phase.train().plan();
+      return;
+    }
     const pb::RunPlan& run = phase.has_train() ? phase.train().evaluation() : phase.run();
     if (run.rest_plan().empty() || run.rest_plan() != fetched.plan) continue;
     fetched.plan = run.plan();

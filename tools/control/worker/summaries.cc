@@ -61,7 +61,8 @@ void Summaries::ObserveSpeed(int64_t last_step, int64_t steps, double seconds) {
   speed.mutable_value()->set_plan(kTrainPlan);
   speed.mutable_value()->set_name(absl::StrCat(spec_.sample_unit(), "_per_s"));
   speed.mutable_value()->set_step(last_step);
-  speed.mutable_value()->add_values(static_cast<double>(steps * spec_.samples_per_step()) / seconds);
+  speed.mutable_value()->add_values(static_cast<double>(sizes_.Of(last_step + 1 - steps, last_step + 1).samples) /
+                                    seconds);
 }
 
 // In order of step, whoever had them.

@@ -25,6 +25,7 @@
 #include "proto/control.pb.h"
 #include "tools/control/worker/event_file.h"
 #include "tools/control/worker/value_counts.h"
+#include "tools/job/step_sizes.h"
 #include "tools/job/weighted_mean.h"
 
 namespace oneflow {
@@ -35,7 +36,7 @@ class Summaries {
   // `spec` is borrowed, and has a folder for them. `on_notice` is told, once, if the disk refuses: then nothing is
   // written any more, and training goes on.
   Summaries(const pb::JobSpec& spec, int process, std::function<void(const pb::Notice&)> on_notice)
-      : spec_(spec), process_(process), on_notice_(std::move(on_notice)) {}
+      : spec_(spec), sizes_(spec), process_(process), on_notice_(std::move(on_notice)) {}
 
   // Makes the file. `steps_done`: before the first of this attempt, which is number `attempt`. In all processes:
   // Unavailable if it cannot be made, FailedPrecondition if the folder belongs to another job that runs.
@@ -63,6 +64,7 @@ class Summaries {
   void AddScalar(const std::string& tag, double value);
 
   const pb::JobSpec& spec_;
+  const StepSizes sizes_;
   const int process_;
   const std::function<void(const pb::Notice&)> on_notice_;
   absl::Mutex mu_;

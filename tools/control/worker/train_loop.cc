@@ -49,23 +49,32 @@ TrainLoop::TrainLoop(Engine& engine, const pb::JobSpec& spec, const pb::TrainLoo
       loop_(loop),
       context_(context),
       checkpoints_(checkpoints),
-      on_done_(std::move(on_done)) {}
+      on_done_(std::move(on_done)),
+      sizes_(spec) {}
 
 // After how many steps training ends at the latest: all, or those that have so many samples.
 int64_t TrainLoop::LastStep() const {
-  const int64_t samples = loop_.stop().samples(), per_step = spec_.samples_per_step();
-  if (samples <= 0 || per_step <= 0) return loop_.steps();
-  const int64_t left = std::max<int64_t>(0, samples - state_.samples());
-  const int64_t steps = left / per_step + (left % per_step > 0);
-  return steps < loop_.steps() - first_step_ ? first_step_ + steps : std::max(loop_.steps(), first_step_);
+  const int64_t samples = loop_.stop().samples();
+  if (samples <= 0 || spec_.samples_per_step() <= 0) return loop_.steps();
+  const int64_t last = sizes_.StepAfter(first_step_, std::max<int64_t>(0, samples - state_.samples()));
+  return last < loop_.steps() ? last : std::max(loop_.steps(), first_step_);
+}
+
+// Where a step reads follows from its number, as if all steps had been of its plan. Batches of other sizes before it
+// have read more or less than that.
+void TrainLoop::PlaceReaders() {
+  for (const StepStage& stage : sizes_.stages()) {
+    const int64_t begin = std::max(stage.begin, first_step_);
+    const int64_t rows = state_.rows() + sizes_.Of(first_step_, begin).rows;
+    engine_.ShiftRows(stage.plan, rows - begin * stage.size.rows);
+  }
 }
 
 absl::Status TrainLoop::Run(const Checkpoints::Begin& begin) {
   step_ = first_step_ = begin.step;
   state_ = begin.training;
   last_step_ = LastStep();
-  // Where a step reads follows from its number; batches of another size before have read more or less than that.
-  engine_.ShiftRows(loop_.plan(), state_.rows() - first_step_ * spec_.rows_per_step());
+  PlaceReaders();
   if (loop_.stop().patience() > 0 && state_.fruitless() >= loop_.stop().patience()) {
     End(PatienceText());
   }
@@ -117,8 +126,9 @@ bool TrainLoop::IsEvaluationDue() const {
 
 pb::TrainingState TrainLoop::State() const {
   pb::TrainingState state = state_;
-  state.set_samples(state_.samples() + (step_ - first_step_) * spec_.samples_per_step());
-  state.set_rows(state_.rows() + (step_ - first_step_) * spec_.rows_per_step());
+  const StepSize read = sizes_.Of(first_step_, step_);
+  state.set_samples(state_.samples() + read.samples);
+  state.set_rows(state_.rows() + read.rows);
   if (state.ended().empty() && step_ >= last_step_) state.set_ended(WhyOver());
   return state;
 }
@@ -147,7 +157,7 @@ void TrainLoop::Notice(const std::string& text) const {
 }
 
 int64_t TrainLoop::NextStation() const {
-  int64_t next = last_step_;
+  int64_t next = std::min(last_step_, sizes_.StageOf(step_).end);
   if (loop_.has_evaluation() && loop_.evaluate_every() > 0) {
     next = std::min(next, NextMultiple(step_, loop_.evaluate_every()));
   }
@@ -162,10 +172,11 @@ int64_t TrainLoop::NextStation() const {
 
 absl::Status TrainLoop::RunTo(int64_t station) {
   const int64_t from = step_;
+  const std::string& plan = sizes_.StageOf(step_).plan;
   while (state_.ended().empty() && step_ < station) {
     const int64_t steps = std::min(next_steps_, station - step_);
     const auto begin = std::chrono::steady_clock::now();
-    OF_RETURN_IF_ERROR(engine_.Run(loop_.plan(), step_, steps));
+    OF_RETURN_IF_ERROR(engine_.Run(plan, step_, steps));
     step_ += steps;
     const double seconds = SecondsSince(begin);
     if (context_.summaries != nullptr) {

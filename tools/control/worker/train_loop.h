@@ -22,6 +22,7 @@
 #include "proto/control.pb.h"
 #include "tools/control/worker/checkpoints.h"
 #include "tools/control/worker/worker_context.h"
+#include "tools/job/step_sizes.h"
 
 namespace oneflow {
 
@@ -62,6 +63,7 @@ class TrainLoop {
   absl::Status LookAtWeights();
   absl::Status ShareHistograms();
   pb::TrainingState State() const;
+  void PlaceReaders();
   absl::Status Broken(absl::Status status);
   void Notice(const std::string& text) const;
   absl::Status SaveAsAsked(const std::vector<pb::LoopNote>& notes);
@@ -72,6 +74,7 @@ class TrainLoop {
   const WorkerContext& context_;
   Checkpoints* const checkpoints_;
   const std::function<void(const pb::Phase&)> on_done_;
+  const StepSizes sizes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int64_t first_step_ = 0;  // with which this attempt began
   int64_t last_step_ = 0;   // before which training ends at the latest
