@@ -29,10 +29,12 @@ bool IsWeight(const Graph& graph, NodeId id, const OpRegistry& ops) {
   return ops.Is(node.op, OpKind::kVariable) && RoleOfVariable(node.attrs) == VariableRole::kWeight;
 }
 
+// The products with a weight that nothing else reads: what is looked up in a table too would not have the adapter.
 // Products are those that have a form for packed weights: input 1 is the matrix.
 std::vector<Product> ProductsOf(const Graph& graph, const OpRegistry& ops) {
   std::vector<Product> products;
   std::vector<NodeId> weight(graph.num_values(), -1);  // by value: the weight that it is
+  std::set<NodeId> read_otherwise;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     const OpKind kind = ops.KindOf(node.op);
@@ -40,10 +42,22 @@ std::vector<Product> ProductsOf(const Graph& graph, const OpRegistry& ops) {
       weight[node.outputs[0]] = id;
     } else if (kind == OpKind::kCast || kind == OpKind::kAnnotation) {
       weight[node.outputs[0]] = weight[node.inputs[0]];
-    } else if (!ops.Find(node.op)->packed.empty() && weight[node.inputs[1]] >= 0) {
-      products.push_back({id, weight[node.inputs[1]]});
+    } else {
+      const bool multiplies = !ops.Find(node.op)->packed.empty();
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const NodeId read = weight[node.inputs[i]];
+        if (read < 0) continue;
+        if (multiplies && i == 1) {
+          products.push_back({id, read});
+        } else {
+          read_otherwise.insert(read);
+        }
+      }
     }
   }
+  products.erase(std::remove_if(products.begin(), products.end(),
+                                [&](const Product& product) { return read_otherwise.count(product.weight) > 0; }),
+                 products.end());
   return products;
 }
 
@@ -198,7 +212,8 @@ absl::Status AddAdapters(const AdapterOptions& options, const OpRegistry& ops, P
       if (IsWeight(graph, id, ops)) weights.insert(graph.node(id).name);
     }
   }
-  OF_RETURN_IF_ERROR(CheckPatterns(options.match, matrices, "match", "matrix that rows are multiplied by"));
+  OF_RETURN_IF_ERROR(
+      CheckPatterns(options.match, matrices, "match", "matrix that rows are multiplied by and nothing else reads"));
   OF_RETURN_IF_ERROR(CheckPatterns(options.also, weights, "also", "weight"));
   for (size_t i = 0; i < program.size(); ++i) {
     OF_RETURN_IF_ERROR_AT(AddTo(options, ops, products[i], program[i]),

@@ -72,7 +72,7 @@ TEST_F(SavedStateTest, TheBestOfTheEvaluationsIsKeptAndNamed) {
   const std::string rule = "keep: 1 best: true";
   const std::vector<std::string> evaluated =
       Join(Set("evaluate", "{every: 2 batches: 2}"),
-           Set("train.schedule", "{learning_rate: 0.003 kind: 'piecewise' boundaries: 4 factors: 100}"));
+           Set("train.schedule", "{learning_rate: 0.003 kind: 'piecewise' boundaries: 4 factors: 3000}"));
   const Outcome run = Run(rule, Join(evaluated, Set("train.steps", "8")));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(Names(), ElementsAre("best", "step-000000004", "step-000000008"));
@@ -85,7 +85,7 @@ TEST_F(SavedStateTest, TheBestOfTheEvaluationsIsKeptAndNamed) {
   EXPECT_THAT(verified.out, HasSubstr("step-000000004: good")) << verified.err;
   // From the best it goes on as if what followed had not been.
   const Outcome again = Run(rule, Join(Join(Set("evaluate", "{every: 2 batches: 2}"), Set("train.steps", "6")),
-                                       {"--resume", work_.Path("ck/best")}));
+                                       {absl::StrCat("--resume=", work_.Path("ck/best"))}));
   EXPECT_EQ(again.exit_code, 1) << "the folder has a later one";
   EXPECT_THAT(again.err, HasSubstr("which comes after step 4, from which to go on"));
 }

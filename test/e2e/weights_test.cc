@@ -157,7 +157,8 @@ TEST(WeightsTest, AdaptersAreTrainedBesideWeightsAndExportedInThem) {
                                            "' validation_fraction: 0.5 } }\ntrain { steps: 12 batch_size: 4 "
                                            "optimizer { adamw {} } schedule { learning_rate: 0.01 } }\n"
                                            "evaluate { batches: 4 batch_size: 4 }\n"));
-  const std::vector<std::string> adapted = {"--set", "train.lora={match: '*/attn/*/weight' match: 'wte/*' rank: 2}"};
+  const std::vector<std::string> adapted = {"--set",
+                                            "train.lora={match: '*/attn/*/weight' match: '*/mlp/up/*' rank: 2}"};
   const auto run = [&](const std::string& command, const std::vector<std::string>& more) {
     const Outcome outcome = work.Run(Join({"weights", command}, more));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -174,11 +175,11 @@ TEST(WeightsTest, AdaptersAreTrainedBesideWeightsAndExportedInThem) {
   EXPECT_LT(trained, before);
   ASSERT_OK_AND_ASSIGN(const testing::WeightFile start, testing::ReadWeightFile(work.Path("w")));
   ASSERT_OK_AND_ASSIGN(const testing::WeightFile ended, testing::ReadWeightFile(work.Path("trained")));
-  EXPECT_EQ(ended.tensors.size(), start.tensors.size() + 2 * (2 * 4 + 1));
+  EXPECT_EQ(ended.tensors.size(), start.tensors.size() + 2 * (2 * 4 + 2));
   for (const auto& [name, entry] : start.tensors) EXPECT_TRUE(entry.bytes == ended.tensors.at(name).bytes) << name;
 
   EXPECT_THAT(run("export", Join({job, work.Path("trained"), "--out", work.Path("merged")}, adapted)),
-              HasSubstr("36 variables (9 with adapters added), as f32"));
+              HasSubstr("36 variables (10 with adapters added), as f32"));
   run("import", {work.Path("merged"), job, "--out", work.Path("again")});
   EXPECT_NEAR(validation("again", still), trained, 1e-5);
   EXPECT_THAT(work.Run({"weights", "export", job, work.Path("trained"), "--out", work.Path("not")}).err,

@@ -1,4 +1,4 @@
-// Training that begins with smaller batches (train.ramp): a plan for each size, as a step of it has fewer micro-batches.
+// Training that begins with smaller batches (train.ramp): a plan for each size, whose steps have fewer micro-batches.
 //
 //   train.batch_size: 64  micro_batches: 4  ramp { start: 16 increment: 16 samples: 960 }
 //

@@ -100,7 +100,8 @@ json DescriptionJson(const pb::DescribeReply& about) {
     steps += phase.train().steps() + (phase.run().plan() == "train" ? phase.run().steps() : 0);
   }
   nlohmann::json ramp = nlohmann::json::array();  // steps before the first number have the second number of samples
-  for (const StepStage& stage : StepSizes(spec).stages()) ramp.push_back({stage.end, stage.size.samples});
+  const StepSizes sizes(spec);
+  for (const StepStage& stage : sizes.stages()) ramp.push_back({stage.end, stage.size.samples});
   return {{"status", StatusJson(about.status())},
           {"kept", about.has_spec()},
           {"layout", spec.layout()},

@@ -1,5 +1,7 @@
 #include "tools/job/ramp.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "test/support/names.h"
 #include "test/support/status_matchers.h"
@@ -78,7 +80,7 @@ TEST(StepSizesTest, StepsReadWhatTheirPlanReads) {
       EXPECT_EQ(sizes.Of(begin, end).rows, sum.rows);
       EXPECT_EQ(sizes.Of(begin, end).samples, sum.samples);
       EXPECT_EQ(sizes.StepAfter(begin, sum.samples), end);
-      if (sum.samples > 0) EXPECT_EQ(sizes.StepAfter(begin, sum.samples - 1), end);
+      EXPECT_EQ(sizes.StepAfter(begin, std::max<int64_t>(0, sum.samples - 1)), end);
       sum.rows += sizes.StageOf(end).size.rows;
       sum.samples += sizes.StageOf(end).size.samples;
     }
