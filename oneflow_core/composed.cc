@@ -137,6 +137,10 @@ Tensor Pow(Tensor x, double power, Location loc) {
   return Exp(Scale(Log(x, loc), power, loc), loc);
 }
 
+Tensor SoftCap(Tensor x, double cap, Location loc) {
+  return cap == 0 ? x : Scale(Tanh(Scale(x, 1 / cap, loc), loc), cap, loc);
+}
+
 Tensor SoftmaxAlong(Tensor x, int axis, Location loc) {
   if (!HasAxis(x, axis, "softmax")) return Tensor();
   const int at = FromFront(x, axis), last = x.shape().rank() - 1;
@@ -309,9 +313,7 @@ Tensor ScoredAttention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads
   const double scale = heads.scale != 0 ? heads.scale : 1 / std::sqrt(static_cast<double>(size));
   Tensor scores = Scale(BatchMatMul(queries, by_head(k), false, /*transpose_b=*/true, loc), scale, loc);
   scores = Reshape(scores, {b, heads.heads, t, s}, loc);
-  if (options.soft_cap != 0) {
-    scores = Scale(Tanh(Scale(scores, 1 / options.soft_cap, loc), loc), options.soft_cap, loc);
-  }
+  scores = SoftCap(scores, options.soft_cap, loc);
   if (options.added.valid()) scores = Add(scores, options.added, loc);
   scores = OfVisible(scores, heads, options.documents, loc);
   const Tensor p = Reshape(Dropout(Softmax(scores, loc), options.dropout, loc), {b, kv_heads, shared * t, s}, loc);

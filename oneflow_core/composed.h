@@ -12,6 +12,9 @@ Tensor Clip(Tensor x, double low, double high, Location loc = Location::current(
 // x^power. Of a whole power 0 to 16 products of x; of any other exp(power log x), for positive x.
 Tensor Pow(Tensor x, double power, Location loc = Location::current());
 
+// cap * tanh(x / cap), which stays within +-cap; x if the cap is 0.
+Tensor SoftCap(Tensor x, double cap, Location loc = Location::current());
+
 // Along one dimension; a negative axis counts from the last.
 Tensor SoftmaxAlong(Tensor x, int axis, Location loc = Location::current());
 Tensor LogSoftmax(Tensor x, int axis = -1, Location loc = Location::current());
@@ -59,7 +62,7 @@ Tensor ResizeBilinear(Tensor x, int64_t height, int64_t width, bool align_corner
 
 // What Attention() cannot do with scores, here all in memory at once: [b,heads,t,s].
 struct ScoreOptions {
-  double soft_cap = 0;  // c: scores are c tanh(score / c); 0: as they are
+  double soft_cap = 0;  // of the scores (SoftCap)
   double dropout = 0;   // of the probabilities
   Tensor documents;     // i32[b,t], if valid: a query sees keys of its own document alone
   Tensor added;         // if valid: to the scores, to whose shape it broadcasts

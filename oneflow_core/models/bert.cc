@@ -18,6 +18,7 @@
 #include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/attention.h"
 #include "oneflow_core/nn/embedding.h"
+#include "oneflow_core/nn/layers.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/mlp.h"
 #include "oneflow_core/nn/norm.h"
@@ -77,11 +78,7 @@ class Bert {
     const Tensor positions = nn::EmbeddingTable(b, "wpe", Table(fields_.Int("context")));
     const Tensor type = Slice(nn::EmbeddingTable(b, "types", Table(fields_.Int("types"))), 0, 0, 1);
     Tensor x = Dropout(Norm(Add(rows, Add(positions, type)), "ln"), dropout_);
-    for (int64_t layer = 0; layer < fields_.Int("layers"); ++layer) {
-      const GraphBuilder::Scope scope(b, absl::StrCat("h", layer));
-      const GraphBuilder::Segment segment(b, "layers");
-      x = Block(x);
-    }
+    x = nn::Layers(x, fields_.Int("layers"), [&](const Tensor& y, int64_t) { return Block(y); });
     const Tensor transformed = Norm(Gelu(nn::Linear(x, "transform", {.width = width_})), "transform_ln");
     const int64_t vocabulary = fields_.Int("vocabulary");
     const Tensor bias = b.Variable("head/bias", {DType::kFloat32, {vocabulary}}, "zeros", {}, true);

@@ -14,10 +14,12 @@
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/language_model.h"
 #include "oneflow_core/models/model.h"
+#include "oneflow_core/models/rotary_heads.h"
 #include "oneflow_core/nn/attention.h"
 #include "oneflow_core/nn/embedding.h"
 #include "oneflow_core/nn/gated_mlp.h"
 #include "oneflow_core/nn/initial.h"
+#include "oneflow_core/nn/layers.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/norm.h"
 
@@ -26,25 +28,6 @@ namespace {
 
 // Of every matrix.
 std::string Initial() { return nn::Normal(0.02); }
-
-// What the op `rotary` is told.
-AttrMap RotaryAttrs(const AttrMap& fields) {
-  AttrMap attrs = {{"theta", fields.Double("rope_theta")}};
-  const std::string scaling = fields.String("rope_scaling");
-  if (scaling == "none") return attrs;
-  attrs.Set("scaling", scaling);
-  attrs.Set("factor", fields.Double("rope_factor"));
-  if (const int64_t context = fields.Int("rope_original_context"); context > 0) attrs.Set("original_context", context);
-  if (scaling == "llama3") {
-    attrs.Set("low_frequency", fields.Double("rope_low_frequency"));
-    attrs.Set("high_frequency", fields.Double("rope_high_frequency"));
-  }
-  return attrs;
-}
-
-int64_t KvHeads(const AttrMap& fields) {
-  return fields.Int("kv_heads") > 0 ? fields.Int("kv_heads") : fields.Int("heads");
-}
 
 Tensor Block(const AttrMap& fields, const Tensor& input) {
   const std::string init = Initial();
@@ -70,11 +53,7 @@ Tensor Logits(const AttrMap& fields, const Tensor& tokens) {
   const nn::EmbeddingOptions table = {
       .rows = fields.Int("vocabulary"), .width = fields.Int("width"), .init = Initial()};
   Tensor x = nn::Embedding(tokens, "wte", table);
-  for (int64_t layer = 0; layer < fields.Int("layers"); ++layer) {
-    const GraphBuilder::Scope scope(b, absl::StrCat("h", layer));
-    const GraphBuilder::Segment segment(b, "layers");
-    x = Block(fields, x);
-  }
+  x = nn::Layers(x, fields.Int("layers"), [&](const Tensor& y, int64_t) { return Block(fields, y); });
   x = nn::RmsNorm(x, "norm_f", fields.Double("epsilon"));
   if (fields.Bool("tied_embedding")) return MatMul(x, nn::EmbeddingTable(b, "wte", table), /*transpose_b=*/true);
   return nn::Linear(x, "head", {.width = table.rows, .bias = false, .init = table.init});
@@ -90,24 +69,10 @@ absl::StatusOr<std::vector<Graph>> BuildLlama(const ModelRequest& request, const
 }
 
 std::optional<FieldComplaint> CheckLlama(const AttrMap& fields) {
-  const int64_t width = fields.Int("width"), heads = fields.Int("heads"), kv_heads = KvHeads(fields);
-  const int64_t head_width = fields.Int("head_width");
-  if (head_width == 0 && width % heads != 0) {
-    return FieldComplaint{"heads", absl::StrCat("width ", width, " is not a multiple of ", heads, " heads")};
-  }
-  if (heads % kv_heads != 0) {
-    return FieldComplaint{"kv_heads", absl::StrCat(heads, " heads are not a multiple of ", kv_heads, " kv_heads")};
-  }
-  const int64_t of_head = head_width > 0 ? head_width : width / heads;
-  if (of_head % 2 != 0) {
-    return FieldComplaint{head_width > 0 ? "head_width" : "heads",
-                          absl::StrCat("heads have ", of_head, " columns, which cannot be turned in pairs")};
-  }
+  if (auto complaint = CheckRotaryHeads(fields)) return complaint;
   const double low = fields.Double("rope_low_frequency"), high = fields.Double("rope_high_frequency");
-  if (!(low < high)) {
-    return FieldComplaint{"rope_low_frequency", absl::StrCat(low, " is not below rope_high_frequency ", high)};
-  }
-  return std::nullopt;
+  if (low < high) return std::nullopt;
+  return FieldComplaint{"rope_low_frequency", absl::StrCat(low, " is not below rope_high_frequency ", high)};
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "oneflow_core/nn/attention.h"
 #include "oneflow_core/nn/conv2d.h"
 #include "oneflow_core/nn/initial.h"
+#include "oneflow_core/nn/layers.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/mlp.h"
 #include "oneflow_core/nn/norm.h"
@@ -63,11 +64,7 @@ Tensor VitLogits(const AttrMap& fields, const Tensor& images, bool training) {
   if (!images.valid()) return Tensor();
   const double dropout = training ? fields.Double("dropout") : 0;
   Tensor x = Dropout(Tokens(fields, images), dropout);
-  for (int64_t layer = 0; layer < fields.Int("layers") && x.valid(); ++layer) {
-    const GraphBuilder::Scope scope(*x.builder(), absl::StrCat("h", layer));
-    const GraphBuilder::Segment segment(*x.builder(), "layers");
-    x = VitBlock(fields, x, dropout);
-  }
+  x = nn::Layers(x, fields.Int("layers"), [&](const Tensor& y, int64_t) { return VitBlock(fields, y, dropout); });
   if (!x.valid()) return Tensor();
   const int64_t samples = x.shape()[0], width = x.shape()[2];
   const Tensor first = Reshape(Slice(VitNorm(fields, x, "ln_f"), 1, 0, 1), {samples, width});

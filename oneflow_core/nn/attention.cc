@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "oneflow_core/functional.h"
+#include "oneflow_core/composed.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/norm.h"
 
@@ -35,60 +35,76 @@ Tensor Placed(const Tensor& x, absl::string_view norm, int64_t heads, const Atte
   if (y.valid() && options.qk_norm.has_value()) {
     const int64_t samples = x.shape()[0], time = x.shape()[1], width = x.shape()[2];
     const Tensor by_head = Reshape(x, {samples, time, heads, width / heads}, loc);
-    y = Reshape(RmsNorm(by_head, norm, *options.qk_norm, loc), {samples, time, width}, loc);
+    const Tensor normal = options.offset_norms ? OffsetRmsNorm(by_head, norm, *options.qk_norm, loc)
+                                               : RmsNorm(by_head, norm, *options.qk_norm, loc);
+    y = Reshape(normal, {samples, time, width}, loc);
   }
   return options.rotary.has_value() ? Rotary(y, heads, *options.rotary, loc) : y;
+}
+
+// Attention(q, k, v) as the options have it.
+Tensor Mixed(const Tensor& q, const Tensor& k, const Tensor& v, int64_t kv_heads, const AttentionOptions& options,
+             std::source_location loc) {
+  if (!q.valid() || !k.valid() || !v.valid()) return Tensor();
+  const GraphBuilder::Segment core(*q.builder(), "attention");
+  if (options.kept_scores.has_value()) return AttentionByScores(q, k, v, options, loc);
+  const AttentionHeads heads = {.heads = options.heads,
+                                .kv_heads = kv_heads,
+                                .causal = options.causal,
+                                .window = options.window,
+                                .scale = options.scale};
+  if (options.soft_cap == 0 && !options.added.valid()) return Attention(q, k, v, heads, loc);
+  return ScoredAttention(q, k, v, heads, {.soft_cap = options.soft_cap, .added = options.added}, loc);
+}
+
+// Whether attention of x to y with these heads exists; otherwise the builder fails.
+bool IsPossible(const Tensor& x, const Tensor& y, absl::string_view name, int64_t kv_heads,
+                const AttentionOptions& options) {
+  const auto fail = [&](const std::string& what) {
+    x.builder()->Fail(absl::InvalidArgumentError(absl::StrCat("attention '", name, "': ", what)));
+    return false;
+  };
+  for (const Tensor& input : {x, y}) {
+    if (input.shape().rank() == 3) continue;
+    return fail(absl::StrCat("the input must be [batch, time, width] but is ", input.type().ToString()));
+  }
+  if (options.head_width == 0 && x.shape()[2] % options.heads != 0) {
+    return fail(absl::StrCat(options.heads, " heads do not divide the width of ", x.type().ToString()));
+  }
+  const bool has_plain_heads = x.id() == y.id() && kv_heads == options.heads && options.head_width == 0 &&
+                               options.window == 0 && options.scale == 0 && options.soft_cap == 0 &&
+                               !options.added.valid();
+  if (options.kept_scores.has_value() && !(has_plain_heads && options.causal)) {
+    return fail("scores are kept only of causal heads without groups, windows or a width of their own");
+  }
+  return true;
 }
 
 }  // namespace
 
 Tensor SelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
                      std::source_location loc) {
-  if (!x.valid()) return Tensor();
-  GraphBuilder& b = *x.builder();
-  if (x.shape().rank() != 3) {
-    b.Fail(absl::InvalidArgumentError(
-        absl::StrCat("attention '", name, "': the input must be [batch, time, width] but is ", x.type().ToString())));
-    return Tensor();
-  }
-  const GraphBuilder::Scope scope(b, name);
-  const int64_t width = x.shape()[2], kv_heads = options.kv_heads > 0 ? options.kv_heads : options.heads;
-  if (options.head_width == 0 && width % options.heads != 0) {
-    b.Fail(absl::InvalidArgumentError(absl::StrCat("attention '", name, "': ", options.heads,
-                                                   " heads do not divide the width of ", x.type().ToString())));
-    return Tensor();
-  }
-  const bool has_plain_heads = kv_heads == options.heads && options.head_width == 0 && options.window == 0;
-  if (options.kept_scores.has_value() && !(has_plain_heads && options.causal)) {
-    b.Fail(absl::InvalidArgumentError(
-        absl::StrCat("attention '", name,
-                     "': scores are kept only of causal heads without groups, windows or a width of their own")));
-    return Tensor();
-  }
-  const int64_t head_width = options.head_width > 0 ? options.head_width : width / options.heads;
-  const auto lying = [&](const Tensor& y) {
-    return options.says_how_it_lies ? y.ToWithGradient({{"tp", Sbp::Split(2)}}, loc) : y;
+  return CrossAttention(x, x, name, options, loc);
+}
+
+Tensor CrossAttention(const Tensor& x, const Tensor& y, absl::string_view name, const AttentionOptions& options,
+                      std::source_location loc) {
+  if (!x.valid() || !y.valid()) return Tensor();
+  const int64_t kv_heads = options.kv_heads > 0 ? options.kv_heads : options.heads;
+  if (!IsPossible(x, y, name, kv_heads, options)) return Tensor();
+  const GraphBuilder::Scope scope(*x.builder(), name);
+  const int64_t width = x.shape()[2], head_width = options.head_width > 0 ? options.head_width : width / options.heads;
+  const auto lying = [&](const Tensor& z) {
+    return options.says_how_it_lies ? z.ToWithGradient({{"tp", Sbp::Split(2)}}, loc) : z;
   };
-  const auto projected = [&](absl::string_view projection, int64_t heads) {
+  const auto projected = [&](const Tensor& z, absl::string_view projection, int64_t heads) {
     LinearOptions columns = ColumnSplit(heads * head_width, options.init);
     columns.bias = options.qkv_bias;
-    return lying(Linear(x, projection, columns, loc));
+    return lying(Linear(z, projection, columns, loc));
   };
-  const Tensor q = Placed(projected("q", options.heads), "q_norm", options.heads, options, loc);
-  const Tensor k = Placed(projected("k", kv_heads), "k_norm", kv_heads, options, loc);
-  const Tensor v = projected("v", kv_heads);
-  Tensor mixed;
-  {
-    const GraphBuilder::Segment core(b, "attention");
-    mixed =
-        options.kept_scores.has_value()
-            ? AttentionByScores(q, k, v, options, loc)
-            : Attention(
-                  q, k, v,
-                  AttentionHeads{
-                      .heads = options.heads, .kv_heads = kv_heads, .causal = options.causal, .window = options.window},
-                  loc);
-  }
+  const Tensor q = Placed(projected(x, "q", options.heads), "q_norm", options.heads, options, loc);
+  const Tensor k = Placed(projected(y, "k", kv_heads), "k_norm", kv_heads, options, loc);
+  const Tensor mixed = Mixed(q, k, projected(y, "v", kv_heads), kv_heads, options, loc);
   LinearOptions output = RowSplit(width, options.output_init);
   output.bias = options.output_bias;
   if (options.says_how_it_lies) output.product = Sbp::Partial();

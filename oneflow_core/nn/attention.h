@@ -1,4 +1,4 @@
-// Multi-head self-attention: out = o(attention(q(x), k(x), v(x))).
+// Multi-head attention: out = o(attention(q(x), k(y), v(y))), where y is x itself or what x looks at.
 //
 // q, k, v and o are linear layers of their own. On mesh axis "tp" the first three are split by columns, that is by
 // heads, and o by rows, so that one reduction at the end is all the communication. q and k may be normalised by head
@@ -22,7 +22,11 @@ struct AttentionOptions {
   bool qkv_bias = true;
   bool output_bias = true;
   std::optional<double> qk_norm;             // the epsilon of RMS norms of each head of q and k
+  bool offset_norms = false;                 // these are OffsetRmsNorm (norm.h)
   std::optional<AttrMap> rotary;             // attributes of the op `rotary`, for q and k
+  double scale = 0;                          // of the scores; 0: 1 / sqrt(width of a head)
+  double soft_cap = 0;                       // of the scores, which are then all in memory (ScoredAttention); 0: none
+  Tensor added;                              // to the scores, to whose shape it broadcasts; they are in memory then too
   std::string init = "normal(0.02)";         // of q, k, v
   std::string output_init = "normal(0.02)";  // of o, which writes to the residual stream
   // q, k, v and what is mixed of them are asked to be split by heads on mesh axis "tp", with their gradients; else only
@@ -39,5 +43,10 @@ struct AttentionOptions {
 // or scores are to be kept of other than plain causal heads.
 Tensor SelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
                      std::source_location loc = std::source_location::current());
+
+// x [batch, time, width] looks at y [batch, other time, other width]. As above; the builder fails too if y is not of
+// three dimensions.
+Tensor CrossAttention(const Tensor& x, const Tensor& y, absl::string_view name, const AttentionOptions& options,
+                      std::source_location loc = std::source_location::current());
 
 }  // namespace oneflow::nn

@@ -38,6 +38,12 @@ Tensor RmsNorm(const Tensor& x, absl::string_view name, double epsilon, std::sou
   return oneflow::RmsNorm(x, Parameter(x, "weight", "ones", loc), epsilon, loc);
 }
 
+Tensor OffsetRmsNorm(const Tensor& x, absl::string_view name, double epsilon, std::source_location loc) {
+  if (!HasLastDimension(x, "rms norm", name)) return Tensor();
+  const GraphBuilder::Scope scope(*x.builder(), name);
+  return oneflow::RmsNorm(x, AddScalar(Parameter(x, "weight", "zeros", loc), 1, loc), epsilon, loc);
+}
+
 Tensor GroupNorm(const Tensor& x, absl::string_view name, int64_t groups, double epsilon, std::source_location loc) {
   if (!x.valid()) return Tensor();
   const GraphBuilder::Scope scope(*x.builder(), name);

@@ -16,6 +16,10 @@ Tensor LayerNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
 Tensor RmsNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
                std::source_location loc = std::source_location::current());
 
+// The same times 1 + weight, where the weight starts as zeros, as of Gemma.
+Tensor OffsetRmsNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
+                     std::source_location loc = std::source_location::current());
+
 // Normalisation of every sample of x [n,c,..] over each of `groups` groups of channels; over each channel. Variables
 // "name/weight" (ones) and "name/bias" (zeros), for each channel. The builder fails with InvalidArgument unless the
 // groups divide the channels.

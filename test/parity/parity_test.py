@@ -154,26 +154,40 @@ class ParityTest(unittest.TestCase):
                    clip_norm=1.0, soften=begin,
                    frozen=lambda name: "/lora_" not in name and not name.startswith("head/"))
 
+    def check_kin(self, model, reference, **fields):
+        """A decoder of 2 layers, 4 heads and a width of 32, trained on a text."""
+        self.check(
+            "gpt_dp2_tp2.pbtxt",
+            reference,
+            ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+            lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+            ref.cosine(2e-3, 5, STEPS, 0.1),
+            [text("model." + model, layers=2, width=32, heads=4, hidden=80, context=32, **fields),
+             text("generate", tokens=1, prompt="'a'")],
+            [["mesh={dp:2 tp:2}", "cluster.processes=2"],
+             ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=4"]],
+            clip_norm=1.0,
+        )
+
     # Grouped heads, biases and norms of queries and keys, a window, heads wider than the width divided: what Llama,
     # Mistral, Qwen2 and Qwen3 are made of.
     def test_llama_and_its_kin(self):
-        layouts = [["mesh={dp:2 tp:2}", "cluster.processes=2"],
-                   ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=4"]]
         for kin in ({"kv_heads": 2, "rope_theta": 500000.0}, {"kv_heads": 2, "qkv_bias": "true", "window": 9},
                     {"kv_heads": 4, "qk_norm": "true", "head_width": 16, "tied_embedding": "true"}):
             with self.subTest(**kin):
-                self.check(
-                    "gpt_dp2_tp2.pbtxt",
-                    ref.llama(layers=2, heads=4, kv_heads=kin["kv_heads"], theta=kin.get("rope_theta", 10000.0),
-                              window=kin.get("window", 0)),
-                    ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
-                    lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
-                    ref.cosine(2e-3, 5, STEPS, 0.1),
-                    [text("model.llama", layers=2, width=32, heads=4, hidden=80, context=32, **kin),
-                     text("generate", tokens=1, prompt="'a'")],
-                    layouts,
-                    clip_norm=1.0,
-                )
+                self.check_kin("llama", ref.llama(layers=2, heads=4, kv_heads=kin["kv_heads"],
+                                                  theta=kin.get("rope_theta", 10000.0), window=kin.get("window", 0)),
+                               **kin)
+
+    # Gemma 2 and 3. The caps are low, so that they bend.
+    def test_gemma(self):
+        self.check_kin("gemma", ref.gemma(layers=2, heads=4, kv_heads=2, query_scale=5, score_cap=3, logit_cap=8,
+                                          window=9),
+                       kv_heads=2, head_width=16, query_scale=5, score_cap=3, logit_cap=8, window=9)
+        self.check_kin("gemma", ref.gemma(layers=2, heads=4, kv_heads=1, query_scale=8, score_cap=0, logit_cap=0,
+                                          window=9, theta=1e6, theta_of_windows=1e4),
+                       kv_heads=1, head_width=8, score_cap=0, logit_cap=0, window=9, qk_norm="true", rope_theta=1e6,
+                       rope_theta_of_windows=1e4)
 
     # A step of micro-batches would be of the mean of their means, over as many masked tokens as each has.
     def test_bert_on_masked_tokens(self):

@@ -285,6 +285,43 @@ def llama(layers, heads, kv_heads, theta=10000.0, epsilon=1e-5, window=0):
     return logits
 
 
+def gemma(layers, heads, kv_heads, query_scale, score_cap, logit_cap, window, window_every=2, theta=10000.0,
+          theta_of_windows=None, epsilon=1e-6):
+    def norm(w, name, x):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + epsilon) * (1 + w[name + "/weight"])
+
+    def capped(x, cap):
+        return cap * torch.tanh(x / cap) if cap > 0 else x
+
+    def attention(w, name, x, sees_all):
+        batch, time, _ = x.shape
+        q, k, v = (linear(w, name + n, x).view(batch, time, count, -1).transpose(1, 2)
+                   for n, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)))
+        if name + "q_norm/weight" in w:
+            q, k = norm(w, name + "q_norm", q), norm(w, name + "k_norm", k)
+        angle = theta if sees_all else theta_of_windows or theta
+        q, k = turned(q, angle), turned(k, angle)
+        k, v = (z.repeat_interleave(heads // kv_heads, 1) for z in (k, v))
+        hidden = torch.ones(time, time, dtype=torch.bool).triu(1)
+        if not sees_all:
+            hidden |= torch.ones(time, time, dtype=torch.bool).tril(-window)
+        scores = capped(q @ k.transpose(-1, -2) / math.sqrt(query_scale), score_cap).masked_fill(hidden, float("-inf"))
+        return linear(w, name + "o", (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, time, -1))
+
+    def logits(w, step, tokens, labels):
+        x = w["wte/weight"][tokens] * math.sqrt(w["wte/weight"].shape[1])
+        for i in range(layers):
+            h = f"h{i}/"
+            attended = attention(w, h + "attn/", norm(w, h + "norm1", x), (i + 1) % window_every == 0)
+            x = x + norm(w, h + "norm1_out", attended)
+            y = norm(w, h + "norm2", x)
+            gated = F.gelu(linear(w, h + "mlp/gate", y), approximate="tanh") * linear(w, h + "mlp/up", y)
+            x = x + norm(w, h + "norm2_out", linear(w, h + "mlp/down", gated))
+        return capped(norm(w, "norm_f", x) @ w["wte/weight"].t(), logit_cap)
+
+    return logits
+
+
 def convnet(w, step, images, labels):
     x = images
     i = 0

@@ -1,5 +1,6 @@
 #include "oneflow_core/nn/attention.h"
 
+#include "oneflow_core/functional.h"
 #include "test/oneflow_core/nn/module_test.h"
 #include "test/support/names.h"
 
@@ -46,6 +47,19 @@ TEST_F(AttentionTest, GroupsNormsAndPositionsHaveTheirVariablesAndNodes) {
   EXPECT_EQ(mix.attrs.Int("kv_heads"), 2);
   EXPECT_EQ(mix.attrs.Int("window"), 3);
   EXPECT_EQ(graph.node(graph.FindNode("attn/rotary")).attrs.Double("theta"), 500);
+}
+
+TEST_F(AttentionTest, OfAnotherSequenceReadsItsKeysAndValues) {
+  const Tensor x = Input({DType::kFloat32, {2, 5, 8}});
+  const Tensor y = builder_.Variable("y", {DType::kFloat32, {2, 7, 6}}, "zeros", {}, /*trainable=*/false);
+  const Tensor added = Constant(builder_, {DType::kFloat32, {1, 2, 5, 7}}, 0);
+  const Tensor out = CrossAttention(
+      x, y, "attn", {.heads = 2, .causal = false, .qkv_bias = false, .output_bias = false, .scale = 1, .added = added});
+  EXPECT_EQ(out.shape(), Shape({2, 5, 8}));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  EXPECT_EQ(testing::Parameters(graph)["attn/k/weight"], "f32[6,8] normal(0.02) tp:S(1)");
+  EXPECT_EQ(graph.FindNode("attn/attention"), -1) << "scores to which something is added are in memory";
+  EXPECT_NE(graph.FindNode("attn/softmax"), -1);
 }
 
 TEST_F(AttentionTest, RefusesAnInputWithoutTime) {

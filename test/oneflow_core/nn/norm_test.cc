@@ -20,6 +20,18 @@ TEST_F(NormTest, StartsAsAPlainNormalisationOfTheLastDimension) {
   }
 }
 
+TEST_F(NormTest, AnOffsetRmsNormStartsFromOnePlusZeros) {
+  const Tensor x = Input({DType::kFloat32, {2, 5, 4}});
+  const Tensor y = OffsetRmsNorm(x, "rms", 1e-6);
+  EXPECT_EQ(y.shape(), x.shape());
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  EXPECT_THAT(testing::Parameters(graph), ElementsAre(Pair("rms/weight", "f32[4] zeros")));
+  const Node& norm = graph.node(graph.FindNode("rms/rms_norm"));
+  const Node& factor = graph.node(graph.value(norm.inputs[1]).producer);
+  EXPECT_EQ(factor.op, "add_scalar");
+  EXPECT_EQ(factor.attrs.Double("alpha"), 1);
+}
+
 TEST_F(NormTest, OfGroupsHaveParametersForEachChannel) {
   const Tensor x = Input({DType::kFloat32, {2, 6, 4, 3}});
   for (const Tensor& y : {GroupNorm(x, "group", 3, 1e-6), InstanceNorm(x, "instance", 1e-6)}) {

@@ -35,6 +35,15 @@ TEST(ModelSizeTest, CountsTheParametersOfPublishedModels) {
        {"vocabulary=151936", "layers=24", "width=896", "heads=14", "kv_heads=2", "hidden=4864", "context=16",
         "qkv_bias=true", "tied_embedding=true"},
        494'032'768},
+      {"gemma",
+       {"vocabulary=256000", "layers=26", "width=2304", "heads=8", "kv_heads=4", "head_width=256", "hidden=9216",
+        "context=16"},
+       2'614'341'888},
+      // The text model of Gemma 3 1B
+      {"gemma",
+       {"vocabulary=262144", "layers=26", "width=1152", "heads=4", "kv_heads=1", "head_width=256", "hidden=6912",
+        "context=16", "qk_norm=true"},
+       999'885'952},
       // BERT-base of transformers (BertForMaskedLM)
       {"bert", {"vocabulary=30522", "layers=12", "width=768", "heads=12", "context=512"}, 109'514'298},
       // torchvision's, less what the first kernel has for two more channels

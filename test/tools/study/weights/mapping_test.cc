@@ -6,6 +6,7 @@
 #include "test/support/status_matchers.h"
 #include "tools/study/planner/model_size.h"
 #include "tools/study/weights/correspondence.h"
+#include "tools/study/weights/hf_config.h"
 #include "tools/study/weights/model_variables.h"
 
 namespace oneflow {
@@ -21,7 +22,7 @@ TEST(MappingTest, ThoseOfTheProgramAreGood) {
   ASSERT_OK(mappings);
   std::vector<std::string> names;
   for (const Mapping& mapping : *mappings) names.push_back(mapping.name);
-  EXPECT_THAT(names, ::testing::ElementsAre("bert", "gpt2", "llama", "resnet", "vit"));
+  EXPECT_THAT(names, ::testing::ElementsAre("bert", "gemma", "gpt2", "llama", "resnet", "vit"));
 }
 
 TEST(MappingTest, ThoseOfTheProgramHaveARuleForEachVariable) {
@@ -34,6 +35,60 @@ TEST(MappingTest, ThoseOfTheProgramHaveARuleForEachVariable) {
     ASSERT_OK_AND_ASSIGN(const Correspondence found, Correspond(mapping, model.variables));
     for (const int variable : found.unnamed) ADD_FAILURE() << mapping.name << ": " << model.variables[variable].name;
     EXPECT_FALSE(found.tensors.empty()) << mapping.name;
+  }
+}
+
+constexpr char kGemma2[] = R"({"architectures": ["Gemma2ForCausalLM"], "attention_bias": false,
+      "attention_dropout": 0.0, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "head_dim": 256,
+      "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 2304,
+      "intermediate_size": 9216, "max_position_embeddings": 8192, "model_type": "gemma2", "num_attention_heads": 8,
+      "num_hidden_layers": 26, "num_key_value_heads": 4, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
+      "rope_theta": 10000.0, "sliding_window": 4096, "vocab_size": 256000})";
+constexpr char kGemma3[] = R"({"architectures": ["Gemma3ForCausalLM"], "attention_bias": false,
+      "attn_logit_softcapping": null, "final_logit_softcapping": null, "head_dim": 256,
+      "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 1152, "intermediate_size": 6912,
+      "max_position_embeddings": 32768, "model_type": "gemma3_text", "num_attention_heads": 4, "num_hidden_layers": 26,
+      "num_key_value_heads": 1, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06, "rope_local_base_freq": 10000,
+      "rope_scaling": null, "rope_theta": 1000000, "sliding_window": 512, "sliding_window_pattern": 6,
+      "vocab_size": 262144})";
+
+// Models that are published, and the folders that they are exported to.
+TEST(MappingTest, ConfigsOfPublishedModelsAreThoseOfOurs) {
+  const struct {
+    const char *model, *fields, *config;
+  } kCases[] = {
+      {"gemma",
+       "vocabulary: 256000 layers: 26 width: 2304 heads: 8 kv_heads: 4 head_width: 256 hidden: 9216 context: 64",
+       kGemma2},
+      {"gemma",
+       "vocabulary: 262144 layers: 26 width: 1152 heads: 4 kv_heads: 1 head_width: 256 hidden: 6912 context: 64 "
+       "qk_norm: true score_cap: 0 logit_cap: 0 window: 512 window_every: 6 rope_theta: 1e6 "
+       "rope_theta_of_windows: 1e4",
+       kGemma3},
+  };
+  for (const auto& c : kCases) {
+    nlohmann::json config = nlohmann::json::parse(c.config);
+    SCOPED_TRACE(config["model_type"]);
+    ASSERT_OK_AND_ASSIGN(SourcedConfig job,
+                         ConfigOfModel(c.model, {absl::StrCat("model={", c.model, "{", c.fields, "}}")}));
+    ASSERT_OK_AND_ASSIGN(const JobModel model, ModelOf(std::move(job)));
+    ASSERT_OK_AND_ASSIGN(const Mapping mapping, MappingFor(model, ""));
+    ASSERT_OK_AND_ASSIGN(const pb::Family* const family, FamilyFor(mapping, model.fields));
+    EXPECT_EQ(family->model_type(), config["model_type"]);
+    const auto differences = [&](const nlohmann::json& of) {
+      const auto found = CompareConfig(mapping, *family, of, model.fields);
+      EXPECT_OK(found);
+      return found->size();
+    };
+    EXPECT_EQ(differences(config), 0u);
+    ASSERT_OK_AND_ASSIGN(const auto made, MakeHfConfig(mapping, *family, model.fields, DType::kFloat32));
+    EXPECT_EQ(differences(nlohmann::json(made)), 0u) << made;
+    for (const auto& [field, value] : made.items()) {
+      const bool both = field != "dtype" && config.contains(field) && !value.is_number();
+      EXPECT_TRUE(!both || config[field] == value) << field;
+    }
+    config["hidden_size"] = 128;
+    EXPECT_EQ(differences(config), 1u);
   }
 }
 
