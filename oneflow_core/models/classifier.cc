@@ -1,6 +1,6 @@
 #include "oneflow_core/models/classifier.h"
 
-#include "oneflow_core/functional.h"
+#include "oneflow_core/composed.h"
 
 namespace oneflow {
 namespace {
@@ -9,12 +9,27 @@ bool EstimatesNumbers(const Classified& classified) {
   return classified.labels.valid() && classified.labels.type().dtype == DType::kFloat32;
 }
 
+bool IsOfOneLogit(const Classified& classified) {
+  const Tensor& logits = classified.logits;
+  return logits.valid() && logits.shape().rank() == 2 && logits.shape()[1] == 1 && !EstimatesNumbers(classified);
+}
+
 Tensor MeanLoss(const Classified& classified) {
   if (EstimatesNumbers(classified)) {
     const Tensor error = Sub(Reshape(classified.logits, {-1}), classified.labels);
     return ReduceMean(Mul(error, error), {0});
   }
+  if (IsOfOneLogit(classified)) {
+    const Tensor logits = Cast(Reshape(classified.logits, {-1}), DType::kFloat32);
+    return ReduceMean(BinaryCrossEntropy(logits, Cast(classified.labels, DType::kFloat32)), {0});
+  }
   return ReduceMean(SoftmaxCrossEntropy(classified.logits, classified.labels), {0});
+}
+
+// Logits of each class.
+Tensor OfClasses(const Classified& classified) {
+  if (!IsOfOneLogit(classified)) return classified.logits;
+  return Concat({Scale(classified.logits, 0), classified.logits}, 1);
 }
 
 absl::StatusOr<Graph> TrainGraph(const Classifier& classifier, int64_t batch, const OpRegistry& ops) {
@@ -31,7 +46,7 @@ absl::StatusOr<Graph> EvaluateGraph(const Classifier& classifier, int64_t batch,
   const Classified classified = classifier(b, DataSplit::kValidation, batch);
   Fetch(MeanLoss(classified), "loss");
   if (!EstimatesNumbers(classified)) {
-    Fetch(ReduceMean(Top1Correct(classified.logits, classified.labels), {0}), "accuracy");
+    Fetch(ReduceMean(Top1Correct(OfClasses(classified), classified.labels), {0}), "accuracy");
   }
   return b.Finish();
 }

@@ -4,6 +4,8 @@
 //   train      read ──► logits ──► mean cross entropy = loss, fetched as "loss"
 //   evaluate   read ──► logits ──► "loss" and "accuracy", the share of samples whose largest logit is the label's
 //
+// A single logit is that of class 1 against class 0: the loss is the binary cross entropy.
+//
 // Labels that are numbers instead of classes are estimated: there is one logit, the estimate, and the loss is the mean
 // squared error. Evaluation has no accuracy then.
 #pragma once
@@ -18,7 +20,7 @@
 namespace oneflow {
 
 struct Classified {
-  Tensor logits;  // [n,classes]; [n,1] for numbers
+  Tensor logits;  // [n,classes]; [n,1] for numbers, or of class 1
   Tensor labels;  // i32[n], or f32[n]: numbers to estimate
 };
 

@@ -17,26 +17,8 @@ absl::Status Check(const WideDeepConfig& config, const ClickData& data, const Ba
   for (size_t i = 0; i < config.widths.size(); ++i) {
     OF_RETURN_IF_ERROR(CheckSize(model, absl::StrCat("width ", i), config.widths[i]));
   }
-  OF_RETURN_IF_ERROR(CheckSize(model, "the number of fields", data.fields));
-  OF_RETURN_IF_ERROR(CheckSize(model, "the number of numbers", data.numbers));
-  if (data.vocabulary < data.fields || data.vocabulary > INT32_MAX) {
-    return absl::InvalidArgumentError(absl::StrCat(model, ": the vocabulary is ", data.vocabulary,
-                                                   ", but must be from ", data.fields, ", one id for each field, to ",
-                                                   INT32_MAX));
-  }
+  OF_RETURN_IF_ERROR(CheckClicks(model, data));
   return CheckBatches(model, batches);
-}
-
-SbpHint TableHint(TableSplit split, bool deep) {
-  if (split == TableSplit::kNone) return {{"tp", Sbp::Broadcast()}};
-  return {{"tp", Sbp::Split(split == TableSplit::kColumns && deep ? 1 : 0)}};
-}
-
-// Rows of a table of its own for ids [n,fields]: f32[n,fields,width].
-Tensor LookUp(const Tensor& ids, const ClickData& data, int64_t width, SbpHint hint) {
-  const Tensor table = ids.builder()->Variable("table", {DType::kFloat32, {data.vocabulary, width}},
-                                               nn::Normal(kTableDeviation), std::move(hint));
-  return Embedding(table, ids);
 }
 
 // f32[n,2]: no click, click.
@@ -46,10 +28,11 @@ Tensor Logits(const WideDeepConfig& config, const ClickData& data, const ClickBa
   Tensor wide;
   {
     GraphBuilder::Scope scope(b, "wide");
-    wide = ReduceSum(LookUp(batch.ids, data, 2, TableHint(config.split, /*deep=*/false)), {1});
+    const TableSplit split = config.split == TableSplit::kColumns ? TableSplit::kRows : config.split;
+    wide = ReduceSum(LookUp(batch.ids, data, 2, split, nn::Normal(kTableDeviation)), {1});
   }
   GraphBuilder::Scope scope(b, "deep");
-  const Tensor embedded = LookUp(batch.ids, data, config.embedding, TableHint(config.split, /*deep=*/true));
+  const Tensor embedded = LookUp(batch.ids, data, config.embedding, config.split, nn::Normal(kTableDeviation));
   if (!embedded.valid()) return Tensor();
   const int64_t rows = batch.ids.shape()[0];
   Tensor x = Concat({Reshape(embedded, {rows, -1}), batch.numbers}, 1);
@@ -73,10 +56,6 @@ absl::StatusOr<std::vector<Graph>> WideDeepProgram(const WideDeepConfig& config,
 }
 
 namespace {
-
-TableSplit TableSplitOf(const std::string& text) {
-  return text == "none" ? TableSplit::kNone : text == "columns" ? TableSplit::kColumns : TableSplit::kRows;
-}
 
 absl::StatusOr<std::vector<Graph>> BuildWideDeep(const ModelRequest& request, const OpRegistry& ops) {
   const AttrMap& fields = request.fields;

@@ -5,19 +5,17 @@
 //                 └──► deep table  [v,width] ──► [n, fields*width] ─┐               ├─► logits [n,2]
 //   numbers [n,numbers] ────────────────────────────────────────────┴─► mlp ────────┘
 //
-// The tables are nearly all of the model. `split` says how they lie over mesh axis "tp": by rows (every rank answers
-// for its ids, and the answers are partial sums), by columns (every rank has a part of each embedding; the wide table,
-// of two columns, is split by rows), or whole on every rank.
+// The tables are nearly all of the model. `split` says how they lie over mesh axis "tp" (split_table.h); the wide
+// table, of two columns, is split by rows where the deep one is split by columns.
 #pragma once
 
 #include <vector>
 
 #include "oneflow_core/models/config.h"
 #include "oneflow_core/models/data.h"
+#include "oneflow_core/models/split_table.h"
 
 namespace oneflow {
-
-enum class TableSplit { kNone, kRows, kColumns };
 
 struct WideDeepConfig {
   int64_t embedding = 16;

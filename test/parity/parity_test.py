@@ -375,19 +375,26 @@ class ParityTest(unittest.TestCase):
                                                       "train.micro_batches=2"]],
         )
 
-    def test_wide_deep_with_split_tables(self):
+    def check_clicks(self, reference, model, **fields):
+        """With tables split by rows and by columns."""
         for split, layout in (("rows", ["mesh={tp:4}", "cluster.processes=2"]),
                               ("columns", ["mesh={dp:2 tp:2}", "cluster.processes=1"])):
             self.check(
                 "wide_deep.pbtxt",
-                ref.wide_deep,
+                reference,
                 ref.ClickBatches(fields=4, vocabulary=200, numbers=3, samples=400, seed=1, batch=24),
                 lambda p: torch.optim.AdamW(ref.decayed(p, 0.0), betas=(0.9, 0.99), eps=1e-8),
                 ref.cosine(2e-3, 5, STEPS, 0.05),
                 [text("data.clicks", fields=4, vocabulary=200, numbers=3, samples=400, validation_samples=40),
-                 text("model.wide_deep", embedding=4, widths="[16, 8]", table_split=f"'{split}'")],
+                 text("model." + model, table_split=f"'{split}'", **fields)],
                 [layout],
             )
+
+    def test_wide_deep_with_split_tables(self):
+        self.check_clicks(ref.wide_deep, "wide_deep", embedding=4, widths="[16, 8]")
+
+    def test_dlrm_with_split_tables(self):
+        self.check_clicks(ref.dlrm, "dlrm", embedding=4, bottom="[8]", top="[16, 8]")
 
 
 if __name__ == "__main__":

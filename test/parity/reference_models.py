@@ -415,6 +415,17 @@ def wide_deep(w, step, inputs, labels):
     return w["wide/table"][ids].sum(1) + linear(w, "deep/head", x)
 
 
+def dlrm(w, step, inputs, labels):
+    """Returns its loss."""
+    ids, numbers = inputs
+    x = hidden_layers(w, "bottom/", numbers)
+    vectors = torch.cat([x[:, None], w["table"][ids]], 1)
+    row, column = torch.tril_indices(vectors.shape[1], vectors.shape[1], offset=-1)
+    pairs = (vectors @ vectors.transpose(1, 2))[:, row, column]
+    logits = linear(w, "head", hidden_layers(w, "top/", torch.cat([x, pairs], 1)))
+    return F.binary_cross_entropy_with_logits(logits[:, 0], labels.double())
+
+
 def train(weights, model, batches, steps, optimizer, clip_norm, schedule, frozen=lambda name: False):
     """Trains a copy; returns the losses, the gradients of the first step and the weights after the last, with the
     statistics that the model keeps among them, and what is frozen. A model returns logits or its loss."""

@@ -44,6 +44,18 @@ TEST(ClassifierTest, ReadsTheFilesOfEachSplit) {
   EXPECT_EQ(program[1].value(evaluate.outputs[1]).type.ToString(), "i32[6]");
 }
 
+TEST(ClassifierTest, ASingleLogitIsThatOfTheSecondOfTwoClasses) {
+  const OpRegistry ops = StandardOps();
+  const auto one = [](const Tensor& images, bool) {
+    return nn::Linear(Reshape(images, {images.shape()[0], -1}), "fc", {.width = 1});
+  };
+  ASSERT_OK_AND_ASSIGN(const std::vector<Graph> program,
+                       ClassifierProgram(OnImages(one, kImages), {.train = 8, .evaluate = 6}, ops));
+  EXPECT_GE(program[0].FindNode("softplus"), 0) << "of the binary cross entropy";
+  const Node& correct = program[1].node(program[1].FindNode("top1_correct"));
+  EXPECT_EQ(program[1].value(correct.inputs[0]).type.ToString(), "f32[6,2]");
+}
+
 TEST(ClassifierTest, PassesTheModelsErrorOn) {
   const OpRegistry ops = StandardOps();
   const auto wrong = [](const Tensor& images, bool) { return Relu(images); };
