@@ -5,6 +5,7 @@
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/classifier.h"
 #include "oneflow_core/models/model.h"
+#include "oneflow_core/models/resnet.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
 
@@ -41,13 +42,19 @@ Tensor Directions(const Tensor& x) {
   return Mul(x, Rsqrt(AddScalar(Reshape(squares, {x.shape()[0], 1}), kLeastSquare)));
 }
 
-// f32[n,classes].
-Tensor Cosines(const MarginClassifierConfig& config, int64_t classes, const Tensor& images) {
+// What the network makes of the images: [n,features].
+Tensor Features(const MarginClassifierConfig& config, const Tensor& images, bool training) {
   if (!images.valid()) return Tensor();
+  if (config.resnet.has_value()) return ResNetFeatures(*config.resnet, images, training);
   Tensor x = Reshape(images, {images.shape()[0], -1});
   for (size_t i = 0; i < config.widths.size() && x.valid(); ++i) {
     x = Relu(nn::Linear(x, absl::StrCat("fc", i), {.width = config.widths[i], .init = nn::HeUniform(x.shape()[1])}));
   }
+  return x;
+}
+
+// f32[n,classes].
+Tensor Cosines(const MarginClassifierConfig& config, int64_t classes, Tensor x) {
   if (!x.valid()) return Tensor();
   x = nn::Linear(x, "embedding", {.width = config.embedding, .init = nn::LecunUniform(x.shape()[1])});
   if (!x.valid()) return Tensor();
@@ -75,8 +82,9 @@ absl::StatusOr<std::vector<Graph>> MarginClassifierProgram(const MarginClassifie
   OF_RETURN_IF_ERROR(Check(config, data, batches));
   const auto classifier = [&](GraphBuilder& b, DataSplit split, int64_t batch) {
     const Batch samples = ReadPrototypeBatch(b, data, split, batch);
-    Tensor cosines = Cosines(config, data.classes, samples.inputs);
-    if (split == DataSplit::kTrain && config.margin > 0) {
+    const bool training = split == DataSplit::kTrain;
+    Tensor cosines = Cosines(config, data.classes, Features(config, samples.inputs, training));
+    if (training && config.margin > 0) {
       cosines = Sub(cosines, Margins(samples.labels, config.margin, data.classes));
     }
     return Classified{Scale(cosines, config.scale), samples.labels};
@@ -88,11 +96,19 @@ namespace {
 
 absl::StatusOr<std::vector<Graph>> BuildMarginClassifier(const ModelRequest& request, const OpRegistry& ops) {
   const AttrMap& fields = request.fields;
-  const MarginClassifierConfig config = {.widths = fields.Ints("widths"),
-                                         .embedding = fields.Int("embedding"),
-                                         .scale = fields.Double("scale"),
-                                         .margin = fields.Double("margin")};
+  MarginClassifierConfig config = {.widths = fields.Ints("widths"),
+                                   .embedding = fields.Int("embedding"),
+                                   .scale = fields.Double("scale"),
+                                   .margin = fields.Double("margin")};
+  if (fields.Int("depth") > 0) config.resnet = fields;
   return MarginClassifierProgram(config, PrototypeDataOf(request.data), request.batches, ops);
+}
+
+std::optional<FieldComplaint> CheckMarginClassifier(const AttrMap& fields) {
+  if (fields.Int("depth") == 0) return std::nullopt;
+  if (auto complaint = CheckResNet(fields)) return complaint;
+  if (fields.Ints("widths").empty()) return std::nullopt;
+  return FieldComplaint{"widths", "are of hidden layers, which there are none of with a depth"};
 }
 
 }  // namespace
@@ -101,6 +117,7 @@ ModelDef MarginClassifierModel() {
   return {.name = "margin_classifier",
           .reads = {"prototypes"},
           .build = BuildMarginClassifier,
+          .check = CheckMarginClassifier,
           .small = "widths: [24] embedding: 10 scale: 8"};
 }
 

@@ -2,15 +2,18 @@
 // logits are cosines between the embedding and one vector per class, less a margin at the right class (CosFace: Wang et
 // al., 2018).
 //
-//   images ──► (linear, relu)* ──► linear ──► embedding e / |e|  ─┐
+//   images ──► network ──► linear ──► embedding e / |e|          ─┐
 //                                             class rows w / |w| ─┴─► scale * (cosine - margin [class = label])
 //                                                                    ──► cross entropy
+//
+// The network is hidden layers with ReLUs, or a ResNet up to its head, as the job's field `depth` says (resnet.cc).
 //
 // The class rows are split over mesh axis "tp", so the logits are split over classes and are never gathered: of a row
 // of logits only its maximum, its sum of exponentials and its label's logit travel. Samples are dealt out over all
 // ranks before the head.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "oneflow_core/models/config.h"
@@ -20,6 +23,7 @@ namespace oneflow {
 
 struct MarginClassifierConfig {
   std::vector<int64_t> widths = {256};  // of the hidden layers
+  std::optional<AttrMap> resnet;        // or the fields of a ResNet: depth, width, small_images
   int64_t embedding = 64;
   double scale = 16;    // of the cosines; larger separates more classes
   double margin = 0.2;  // in training only; 0: none

@@ -51,7 +51,7 @@ class ResNet {
  public:
   ResNet(const AttrMap& fields, bool training) : fields_(fields), training_(training) {}
 
-  Tensor Logits(const Tensor& images) const {
+  Tensor Features(const Tensor& images) const {
     if (!images.valid()) return Tensor();
     const ResNetDepth& depth = *FindDepth(fields_.Int("depth"));
     Tensor x = Stem(images);
@@ -65,10 +65,7 @@ class ResNet {
         x = depth.bottlenecks ? Bottleneck(x, channels, stride) : Basic(x, channels, stride);
       }
     }
-    if (!x.valid()) return Tensor();
-    const int64_t features = x.shape()[1];
-    return nn::Linear(ReduceMean(x, {2, 3}), "head",
-                      {.width = fields_.Int("classes"), .init = nn::LecunUniform(features)});
+    return ReduceMean(x, {2, 3});
   }
 
  private:
@@ -122,16 +119,22 @@ absl::StatusOr<std::vector<Graph>> BuildResNet(const ModelRequest& request, cons
   return ClassifierProgram(OnSamples(model, request), request.batches, ops);
 }
 
+}  // namespace
+
 std::optional<FieldComplaint> CheckResNet(const AttrMap& fields) {
   if (FindDepth(fields.Int("depth")) != nullptr) return std::nullopt;
   return FieldComplaint{
       "depth", absl::StrCat("there is no network of ", fields.Int("depth"), " layers, but of 18, 34, 50, 101 and 152")};
 }
 
-}  // namespace
+Tensor ResNetFeatures(const AttrMap& fields, const Tensor& images, bool training) {
+  return ResNet(fields, training).Features(images);
+}
 
 Tensor ResNetLogits(const AttrMap& fields, const Tensor& images, bool training) {
-  return ResNet(fields, training).Logits(images);
+  const Tensor features = ResNetFeatures(fields, images, training);
+  if (!features.valid()) return Tensor();
+  return nn::Linear(features, "head", {.width = fields.Int("classes"), .init = nn::LecunUniform(features.shape()[1])});
 }
 
 ModelDef ResnetModel() {

@@ -72,6 +72,15 @@ TEST_F(ModelsTest, AnMlpEstimatesATargetAlikeUnderEveryLayout) {
   ExpectSameUnder(job, {{"mesh={dp:3}"}, {"mesh={tp:2}"}, {"mesh={pp:2}", "train.micro_batches=2"}});
 }
 
+// Batch norms are of all samples, wherever they lie, and so is the comparison with all classes.
+TEST_F(ModelsTest, AMarginClassifierOnAResNetTrainsAlikeUnderEveryLayout) {
+  const std::string job = absl::StrCat(
+      "model { margin_classifier { depth: 18 width: 4 small_images: true embedding: 10 scale: 8 } } data { ",
+      Data().at("prototypes"), " } train { batch_size: 96 optimizer { adamw {} } schedule { learning_rate: 0.02 } }");
+  steps_ = 2;
+  ExpectSameUnder(job, {{"mesh={dp:2}"}, {"mesh={tp:2}"}, {"mesh={dp:2 tp:2}"}, {"mesh={pp:2}"}});
+}
+
 TEST_F(ModelsTest, EachSaysWhatIsEvaluated) {
   for (const ModelDef& model : Models()) {
     const DataKind kind = *FindDataKind(model.reads[0]);

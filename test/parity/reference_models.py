@@ -357,13 +357,16 @@ class ResNet:
         shortcut = name + "shortcut"
         return self.relu(y + (self.conv_norm(w, shortcut, x, stride) if shortcut + "/conv/weight" in w else x))
 
-    def __call__(self, w, step, images, labels):
+    def features(self, w, images):
         x = self.relu(self.conv_norm(w, "stem", images, 1 if self.small_images else 2))
         x = x if self.small_images else F.max_pool2d(x, 3, 2, 1)
         for stage, count in enumerate(self.blocks):
             for block in range(count):
                 x = self.block(w, f"s{stage}b{block}/", x, 2 if stage > 0 and block == 0 else 1)
-        return linear(w, "head", x.mean((2, 3)))
+        return x.mean((2, 3))
+
+    def __call__(self, w, step, images, labels):
+        return linear(w, "head", self.features(w, images))
 
 
 def vit(patch, layers, heads):
@@ -397,12 +400,12 @@ def mlp(w, step, images, labels):
     return linear(w, "head", hidden_layers(w, "", images.flatten(1)))
 
 
-def margin_classifier(scale, margin):
+def margin_classifier(scale, margin, network=lambda w, images: hidden_layers(w, "", images.flatten(1))):
     def directions(x):
         return x * torch.rsqrt((x * x).sum(1, keepdim=True) + 1e-12)
 
     def logits(w, step, images, labels):
-        features = linear(w, "embedding", hidden_layers(w, "", images.flatten(1)))
+        features = linear(w, "embedding", network(w, images))
         cosines = directions(features) @ directions(w["classes"]).t()
         return scale * (cosines - margin * F.one_hot(labels, cosines.shape[1]))
 
