@@ -13,6 +13,9 @@ ImageData ImageDataOf(const AttrMap& fields) {
   data.train_labels = fields.String("train_labels");
   data.test_images = fields.String("test_images");
   data.test_labels = fields.String("test_labels");
+  data.channels = fields.Int("channels");
+  data.height = fields.Int("height");
+  data.width = fields.Int("width");
   return data;
 }
 

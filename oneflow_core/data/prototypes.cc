@@ -8,6 +8,7 @@ PrototypeData PrototypeDataOf(const AttrMap& fields) {
   PrototypeData data;
   data.classes = fields.Int("classes");
   SetSamples(fields, data);
+  data.channels = fields.Int("channels");
   data.height = fields.Int("height");
   data.width = fields.Int("width");
   data.noise = fields.Double("noise");

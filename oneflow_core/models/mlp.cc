@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<Graph>> BuildMlp(const ModelRequest& request, const O
 }  // namespace
 
 ModelDef MlpModel() {
-  return {.name = "mlp", .reads = {"images", "csv"}, .build = BuildMlp, .small = "widths: [33, 17]"};
+  return {.name = "mlp", .reads = {"images", "cifar", "csv"}, .build = BuildMlp, .small = "widths: [33, 17]"};
 }
 
 Tensor MlpLogits(const MlpConfig& config, const Tensor& images) {

@@ -10,11 +10,11 @@
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/classifier.h"
 #include "oneflow_core/models/model.h"
-#include "oneflow_core/nn/conv2d.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/mlp.h"
 #include "oneflow_core/nn/norm.h"
+#include "oneflow_core/nn/patches.h"
 
 namespace oneflow {
 namespace {
@@ -32,21 +32,11 @@ Tensor MixerBlock(const AttrMap& fields, const Tensor& x) {
   return Add(y, Mixed(nn::LayerNorm(y, "ln2"), "channels", fields.Int("channel_hidden")));
 }
 
-// [n, tokens, width], the patches of a row of the image before those of the next.
-Tensor Patches(const AttrMap& fields, const Tensor& images) {
-  const int64_t patch = fields.Int("patch"), width = fields.Int("width");
-  const Tensor grid = nn::Conv2d(images, "patches",
-                                 {.channels = width,
-                                  .kernel = patch,
-                                  .stride = patch,
-                                  .init = nn::LecunUniform(images.shape()[1] * patch * patch)});
-  if (!grid.valid()) return Tensor();
-  return Transpose(Reshape(grid, {grid.shape()[0], width, -1}), {0, 2, 1});
-}
-
 Tensor MixerLogits(const AttrMap& fields, const Tensor& images) {
   if (!images.valid()) return Tensor();
-  Tensor x = Patches(fields, images);
+  const int64_t patch = fields.Int("patch");
+  Tensor x =
+      nn::Patches(images, "patches", patch, fields.Int("width"), nn::LecunUniform(images.shape()[1] * patch * patch));
   for (int64_t layer = 0; layer < fields.Int("layers") && x.valid(); ++layer) {
     const GraphBuilder::Scope scope(*x.builder(), absl::StrCat("b", layer));
     const GraphBuilder::Segment segment(*x.builder(), "layers");
@@ -63,18 +53,10 @@ absl::StatusOr<std::vector<Graph>> BuildMlpMixer(const ModelRequest& request, co
   return ClassifierProgram(OnSamples(model, request), request.batches, ops);
 }
 
-std::optional<FieldComplaint> CheckMlpMixer(const AttrMap& fields) {
-  const ImageData images;
-  const int64_t patch = fields.Int("patch");
-  if (images.height % patch == 0 && images.width % patch == 0) return std::nullopt;
-  return FieldComplaint{"patch", absl::StrCat("images of ", images.height, "x", images.width,
-                                              " cannot be cut into patches of ", patch, "x", patch)};
-}
-
 }  // namespace
 
 ModelDef MlpMixerModel() {
-  return OfImages("mlp_mixer", BuildMlpMixer, CheckMlpMixer,
+  return OfImages("mlp_mixer", BuildMlpMixer, /*check=*/nullptr,
                   "patch: 7 width: 12 layers: 2 token_hidden: 10 channel_hidden: 20");
 }
 

@@ -47,7 +47,8 @@ struct ModelDef {
 
 // A classifier of images, and a model of text that continues it.
 inline ModelDef OfImages(std::string name, ModelBuilder build, ModelChecker check, std::string small) {
-  return {.name = std::move(name), .reads = {"images"}, .build = build, .check = check, .small = std::move(small)};
+  return {
+      .name = std::move(name), .reads = {"images", "cifar"}, .build = build, .check = check, .small = std::move(small)};
 }
 inline ModelDef OfText(std::string name, ModelBuilder build, ModelChecker check, std::string small) {
   ModelDef model = OfImages(std::move(name), build, check, std::move(small));

@@ -16,12 +16,12 @@
 #include "oneflow_core/models/classifier.h"
 #include "oneflow_core/models/model.h"
 #include "oneflow_core/nn/attention.h"
-#include "oneflow_core/nn/conv2d.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/layers.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/mlp.h"
 #include "oneflow_core/nn/norm.h"
+#include "oneflow_core/nn/patches.h"
 
 namespace oneflow {
 namespace {
@@ -34,14 +34,12 @@ Tensor VitNorm(const AttrMap& fields, const Tensor& x, absl::string_view name) {
 
 // [n, 1 + tokens, width].
 Tensor Tokens(const AttrMap& fields, const Tensor& images) {
-  const int64_t patch = fields.Int("patch"), width = fields.Int("width");
-  const Tensor grid =
-      nn::Conv2d(images, "patches", {.channels = width, .kernel = patch, .stride = patch, .init = VitInitial()});
-  if (!grid.valid()) return Tensor();
-  GraphBuilder& b = *grid.builder();
-  const Tensor patches = Transpose(Reshape(grid, {grid.shape()[0], width, -1}), {0, 2, 1});
+  const int64_t width = fields.Int("width");
+  const Tensor patches = nn::Patches(images, "patches", fields.Int("patch"), width, VitInitial());
+  if (!patches.valid()) return Tensor();
+  GraphBuilder& b = *patches.builder();
   const Tensor token = b.Variable("class_token", {DType::kFloat32, {1, 1, width}}, VitInitial(), {}, true);
-  const Tensor x = Concat({BroadcastTo(token, {grid.shape()[0], 1, width}), patches}, 1);
+  const Tensor x = Concat({BroadcastTo(token, {patches.shape()[0], 1, width}), patches}, 1);
   if (!x.valid()) return Tensor();
   return Add(x, b.Variable("positions", {DType::kFloat32, {1, x.shape()[1], width}}, VitInitial(), {}, true));
 }
@@ -80,12 +78,7 @@ absl::StatusOr<std::vector<Graph>> BuildVit(const ModelRequest& request, const O
 }
 
 std::optional<FieldComplaint> CheckVit(const AttrMap& fields) {
-  const ImageData images;
-  const int64_t patch = fields.Int("patch"), width = fields.Int("width"), heads = fields.Int("heads");
-  if (images.height % patch != 0 || images.width % patch != 0) {
-    return FieldComplaint{"patch", absl::StrCat("images of ", images.height, "x", images.width,
-                                                " cannot be cut into patches of ", patch, "x", patch)};
-  }
+  const int64_t width = fields.Int("width"), heads = fields.Int("heads");
   if (width % heads == 0) return std::nullopt;
   return FieldComplaint{"heads", absl::StrCat("width ", width, " is not a multiple of ", heads, " heads")};
 }

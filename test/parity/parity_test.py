@@ -322,6 +322,25 @@ class ParityTest(unittest.TestCase):
                            ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=3"]], clip_norm=1.0,
                           floor=1e-9)  # the biases of keys have gradients of rounding size
 
+    def test_vit_on_images_of_three_channels(self):
+        with tempfile.TemporaryDirectory() as folder:
+            images, labels = os.path.join(folder, "images.gz"), os.path.join(folder, "labels.gz")
+            numbers = ref.np.random.default_rng(1)
+            for path, shape, most in ((images, (60, 3, 8, 12), 256), (labels, (60,), 10)):
+                with ref.gzip.open(path, "wb") as file:
+                    file.write(bytes((0, 0, 8, len(shape))) + ref.np.array(shape, ">u4").tobytes())
+                    file.write(numbers.integers(0, most, shape, "uint8").tobytes())
+            data = text("data.images", train_images=f"'{images}'", train_labels=f"'{labels}'",
+                        test_images=f"'{images}'", test_labels=f"'{labels}'", channels=3, height=8, width=12)
+            self.check("mlp_fashion_mnist.pbtxt", ref.vit(patch=4, layers=2, heads=4),
+                       ref.ImageBatches(images, labels, 1, 24),
+                       lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+                       ref.cosine(2e-3, 5, STEPS, 0.05),
+                       [data, text("model.vit", patch=4, width=24, layers=2, heads=4),
+                        "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
+                        "train.schedule.learning_rate=2e-3"],
+                       [["mesh={dp:2 tp:2}", "cluster.processes=2"]], clip_norm=1.0, floor=1e-9)
+
     # The branches of fresh blocks are as large as what they are added to, so that gradients double from block to block
     # and one ReLU that rounding turns over shows in every digit. So the branches are made small, and the samples are
     # such that no input of a ReLU comes nearer to zero than rounding in 32 bits. Measured: losses 6e-7, gradients 8e-6

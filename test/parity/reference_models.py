@@ -104,8 +104,8 @@ class ImageBatches:
 
     def __init__(self, images, labels, seed, batch):
         raw = gzip.open(images).read()
-        count, height, width = np.frombuffer(raw, ">u4", 3, 4)
-        self.images = np.frombuffer(raw, np.uint8, offset=16).reshape(count, 1, height, width)
+        *rows, height, width = np.frombuffer(raw, ">u4", raw[3], 4)  # of channels or without
+        self.images = np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(rows[0], -1, height, width)
         self.labels = np.frombuffer(gzip.open(labels).read(), np.uint8, offset=8)
         self.seed, self.batch = seed, batch
 

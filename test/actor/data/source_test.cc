@@ -159,6 +159,80 @@ TEST(ImageSourceTest, PixelsAreNormalisedAsTheJobSays) {
   EXPECT_THAT(pixels().status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("std 0")));
 }
 
+// Image i has pixels 25 i + its channel.
+TEST(ImageSourceTest, FilesOfFourDimensionsHaveChannels) {
+  const TestDir dir;
+  std::string pixels, labels;
+  for (int i = 0; i < 10; ++i) {
+    for (int channel = 0; channel < 3; ++channel) pixels += std::string(8, static_cast<char>(25 * i + channel));
+    labels += static_cast<char>(i);
+  }
+  AttrMap attributes = {{"dataset", std::string("images")},
+                        {"images", dir.Write("i", Idx({10, 3, 2, 4}, pixels))},
+                        {"labels", dir.Write("l", Idx({10}, labels))},
+                        {"split", std::string("train")}};
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(attributes));
+  LocalShard x(DType::kFloat32, {10, 3, 2, 4}, {10, 3, 2, 4}, {0, 0, 0, 0}), y(DType::kInt32, {10}, {10}, {0});
+  const TensorArg outputs[] = {x.arg, y.arg};
+  ASSERT_OK(source->Read(0, 0, 1, outputs));
+  for (int i = 0; i < 240; ++i) EXPECT_NEAR(x.F(i), (25 * y.I(i / 24) + i / 8 % 3) / 127.5 - 1, 1e-6) << i;
+  attributes.Set("channels", int64_t{1});
+  EXPECT_THAT(OpenSource(attributes).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("are 3x2x4, the model reads 1x2x4")));
+}
+
+// Record i of all files has label i, and of CIFAR-100 i + 100, and pixels i.
+void WriteCifar(const TestDir& dir, const std::vector<std::string>& names, bool hundred) {
+  int i = 0;
+  for (const std::string& name : names) {
+    std::string records;
+    for (int record = 0; record < 3; ++record, ++i) {
+      records += static_cast<char>(i);
+      if (hundred) records += static_cast<char>(i + 100);
+      records += std::string(3072, static_cast<char>(i));
+    }
+    dir.Write(name, records);
+  }
+}
+
+TEST(CifarSourceTest, ReadsTheFilesOfASplitInTheirOrder) {
+  const TestDir dir;
+  WriteCifar(dir, {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+             /*hundred=*/false);
+  WriteCifar(dir, {"train.bin"}, /*hundred=*/true);
+  WriteCifar(dir, {"test.bin"}, /*hundred=*/true);
+  AttrMap attributes = {{"dataset", std::string("cifar")}, {"folder", dir.File("")}, {"split", std::string("train")}};
+  const auto labels = [&](int count) {
+    std::set<int> found;
+    const absl::StatusOr<std::unique_ptr<Source>> source = OpenSource(attributes);
+    EXPECT_OK(source);
+    EXPECT_EQ((*source)->num_samples(), count);
+    LocalShard x(DType::kFloat32, {count, 3, 32, 32}, {count, 3, 32, 32}, {0, 0, 0, 0}),
+        y(DType::kInt32, {count}, {count}, {0});
+    const TensorArg outputs[] = {x.arg, y.arg};
+    EXPECT_OK((*source)->Read(0, 0, 1, outputs));
+    for (int i = 0; i < count; ++i) {
+      EXPECT_NEAR(x.F(3072 * i + 3071), (y.I(i) % 100) / 127.5 - 1, 1e-6) << "image and label belong together";
+      found.insert(y.I(i));
+    }
+    return found;
+  };
+  EXPECT_THAT(labels(15), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14));
+  attributes.Set("labels", std::string("fine"));
+  EXPECT_THAT(labels(3), ElementsAre(100, 101, 102));
+  attributes.Set("labels", std::string("coarse"));
+  attributes.Set("split", std::string("validation"));
+  EXPECT_THAT(labels(3), ElementsAre(0, 1, 2));
+  attributes.Set("classes", int64_t{2});
+  EXPECT_THAT(OpenSource(attributes).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label 2 of image 2 is outside the 2 classes")));
+  dir.Write("test.bin", std::string(3073, 'x'));
+  EXPECT_THAT(OpenSource(attributes).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 3073 bytes, but records have 3074")));
+  attributes.Set("labels", std::string("cifar10"));
+  EXPECT_THAT(OpenSource(attributes).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("test_batch.bin")));
+}
+
 TEST(PermutationTest, IsABijectionForEverySize) {
   for (uint64_t n = 1; n < 70; ++n) {
     std::set<uint64_t> seen;

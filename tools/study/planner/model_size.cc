@@ -99,7 +99,8 @@ absl::StatusOr<SourcedConfig> ConfigOfModel(const std::string& name, const std::
                                   "train.schedule.learning_rate=1e-3"};
   for (const auto& [kind, data] : kData) {
     const bool reads = std::find(model->reads.begin(), model->reads.end(), kind) != model->reads.end();
-    if (!reads || IsGiven(settings, "data")) continue;
+    // What is said of its fields alone comes on top.
+    if (!reads || (IsGiven(settings, "data") && !IsGiven(settings, absl::StrCat("data.", kind)))) continue;
     all.push_back(data);
     break;
   }

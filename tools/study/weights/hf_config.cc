@@ -71,10 +71,29 @@ absl::StatusOr<Json> OurField(const AttrMap& fields, const std::string& name) {
   return absl::InvalidArgumentError(absl::StrCat("the model has no value of its field '", name, "'"));
 }
 
+bool IsSo(const pb::FieldIs& condition, const AttrMap& fields) {
+  const absl::StatusOr<Json> ours = OurField(fields, condition.ours());
+  return ours.ok() && Same(*ours, FromTable(condition.is()));
+}
+
+// Whether the field is one of such a model of the family.
+bool IsOf(const pb::ConfigField& field, const pb::Family& family, const AttrMap& fields) {
+  const auto so = [&](const pb::FieldIs& condition) { return IsSo(condition, fields); };
+  return IsOf(field, family) && (field.where().empty() || std::any_of(field.where().begin(), field.where().end(), so));
+}
+
 // Our value as theirs would say it.
 absl::StatusOr<Json> Ours(const pb::ConfigField& field, const AttrMap& fields) {
   if (!field.value().empty()) return FromTable(field.value());
   const auto of = [&](const std::string& name) { return OurField(fields, name); };
+  if (!field.ours_list().empty()) {
+    Json list = Json::array();
+    for (const pb::Term& term : field.ours_list()) {
+      OF_ASSIGN_OR_RETURN(const Json element, Evaluate(term, of));
+      list.push_back(element);
+    }
+    return list;
+  }
   if (!field.ours().empty()) {
     absl::StatusOr<Json> said = of(field.ours());
     const bool is_unset = !said.ok() || IsZero(*said);
@@ -195,10 +214,8 @@ const pb::Family* FamilyOf(const Mapping& mapping, const nlohmann::json& config)
 
 absl::StatusOr<const pb::Family*> FamilyFor(const Mapping& mapping, const AttrMap& fields) {
   for (const pb::Family& family : mapping.table.families()) {
-    const bool fits = std::all_of(family.where().begin(), family.where().end(), [&](const pb::FieldIs& field) {
-      const absl::StatusOr<Json> ours = OurField(fields, field.ours());
-      return ours.ok() && Same(*ours, FromTable(field.is()));
-    });
+    const bool fits = std::all_of(family.where().begin(), family.where().end(),
+                                  [&](const pb::FieldIs& field) { return IsSo(field, fields); });
     if (fits) return &family;
   }
   return absl::InvalidArgumentError(absl::StrCat(
@@ -218,7 +235,7 @@ absl::StatusOr<std::vector<ConfigDifference>> CompareConfig(const Mapping& mappi
                            ValueText(theirs), field.ours(), ValueText(ours)});
   }
   for (const pb::ConfigField& field : mapping.table.fields()) {
-    if (field.relation() == pb::ConfigField::WRITTEN || !IsOf(field, family)) continue;
+    if (field.relation() == pb::ConfigField::WRITTEN || !IsOf(field, family, fields)) continue;
     const std::string where = absl::StrCat("field '", field.theirs(0), "'");
     OF_ASSIGN_OR_RETURN_AT(const Json theirs, Theirs(mapping, family, field, config), where);
     OF_ASSIGN_OR_RETURN_AT(const Json ours, Ours(field, fields), where);
@@ -236,7 +253,7 @@ absl::StatusOr<nlohmann::ordered_json> MakeHfConfig(const Mapping& mapping, cons
   config["model_type"] = family.model_type();
   config["dtype"] = dtype == DType::kFloat32 ? "float32" : dtype == DType::kBFloat16 ? "bfloat16" : "float16";
   for (const pb::ConfigField& field : mapping.table.fields()) {
-    if (!IsOf(field, family)) continue;
+    if (!IsOf(field, family, fields)) continue;
     if (!field.written_with().empty() && Find(Json(config), field.written_with()) == nullptr) continue;
     OF_ASSIGN_OR_RETURN_AT(const Json ours, Ours(field, fields), absl::StrCat("field '", field.theirs(0), "'"));
     const bool says_nothing = !field.absent().empty() && Same(FromTable(field.absent()), ours);

@@ -55,28 +55,37 @@ const google::protobuf::Descriptor* FieldsOfModel(const std::string& model) {
 
 absl::Status CheckOurs(const google::protobuf::Descriptor* model, const std::string& field) {
   if (model == nullptr || field.empty() || model->FindFieldByName(field) != nullptr) return absl::OkStatus();
+  if (std::count(std::begin(kFieldsOfImages), std::end(kFieldsOfImages), field) > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("model ", model->name(), " has no field '", field, "'"));
+}
+
+absl::Status CheckTimes(const pb::Term& term) {
+  if (term.times() >= 0 && term.times() <= kMostTimes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("times ", term.times(), " is not in [0, ", kMostTimes, "]"));
 }
 
 absl::Status CheckField(const pb::ConfigField& field, const google::protobuf::Descriptor* model) {
   if (field.theirs().empty()) return absl::InvalidArgumentError("'theirs' is missing");
-  if (field.value().empty() && field.ours().empty() && !field.has_ours_unset()) {
-    return absl::InvalidArgumentError("says neither 'value' nor 'ours' nor 'ours_unset'");
+  if (field.value().empty() && field.ours().empty() && !field.has_ours_unset() && field.ours_list().empty()) {
+    return absl::InvalidArgumentError("says neither 'value' nor 'ours' nor 'ours_unset' nor 'ours_list'");
   }
   for (const std::string* const text : {&field.value(), &field.absent()}) OF_RETURN_IF_ERROR(CheckJson(*text));
-  for (const int64_t times : {field.ours_unset().times(), field.absent_term().times()}) {
-    if (times < 0 || times > kMostTimes) {
-      return absl::InvalidArgumentError(absl::StrCat("times ", times, " is not in [0, ", kMostTimes, "]"));
-    }
+  std::vector<pb::Term> terms(field.ours_list().begin(), field.ours_list().end());
+  terms.push_back(field.ours_unset());
+  for (const pb::Term& term : terms) {
+    OF_RETURN_IF_ERROR(CheckTimes(term));
+    for (const std::string* const ours : {&term.of(), &term.over()}) OF_RETURN_IF_ERROR(CheckOurs(model, *ours));
   }
+  OF_RETURN_IF_ERROR(CheckTimes(field.absent_term()));
   for (const pb::SameValue& same : field.values()) {
     OF_RETURN_IF_ERROR(CheckJson(same.theirs()));
     OF_RETURN_IF_ERROR(CheckJson(same.ours()));
   }
-  for (const std::string* const ours : {&field.ours(), &field.ours_unset().of(), &field.ours_unset().over()}) {
-    OF_RETURN_IF_ERROR(CheckOurs(model, *ours));
+  for (const pb::FieldIs& condition : field.where()) {
+    OF_RETURN_IF_ERROR(CheckOurs(model, condition.ours()));
+    OF_RETURN_IF_ERROR(CheckJson(condition.is()));
   }
-  return absl::OkStatus();
+  return CheckOurs(model, field.ours());
 }
 
 bool HasFamily(const pb::WeightMapping& table, const std::string& model_type) {

@@ -12,6 +12,9 @@
 
 namespace oneflow {
 
+// What tables call the sizes of the images that the job's data has, beside the model's own fields.
+inline constexpr const char* kFieldsOfImages[] = {"data.channels", "data.height", "data.width"};
+
 // A table that was checked, with its patterns parsed.
 struct Mapping {
   std::string name;  // of the file, for errors: "gpt2"

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/adapters.h"
@@ -18,7 +19,18 @@
 
 namespace oneflow {
 
+namespace {
+
+// Of a batch [n,c,h,w].
+void AddSizesOfImages(const TensorType& batch, AttrMap& fields) {
+  if (batch.shape.rank() != 4) return;
+  for (int i = 0; i < 3; ++i) fields.Set(kFieldsOfImages[i], batch.shape[i + 1]);
+}
+
+}  // namespace
+
 std::string JobModel::Where(const std::string& field) const {
+  if (absl::StartsWith(field, "data.")) return config.Where(field);
   return config.Where(absl::StrCat("model.", name, field.empty() ? "" : ".", field));
 }
 
@@ -42,6 +54,7 @@ absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
   for (const Graph& graph : program) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
+      if (node.op == "read_data") AddSizesOfImages(graph.value(node.outputs[0]).type, model.fields);
       if (node.op != "variable" || !IsOfModel(RoleOfVariable(node.attrs))) continue;
       if (RoleOfVariable(node.attrs) == VariableRole::kAdapter) {
         factors.insert(node.name);

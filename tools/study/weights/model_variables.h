@@ -16,7 +16,7 @@ namespace oneflow {
 struct JobModel {
   SourcedConfig config;
   std::string name;                      // "gpt"; "graph" of graphs of one's own
-  AttrMap fields;                        // none of graphs of one's own
+  AttrMap fields;                        // none of graphs of one's own; and kFieldsOfImages where it reads images
   std::vector<ModelVariable> variables;  // weights and statistics, by name
   // The weights that have an adapter (compiler/adapters.h), and by what its product is multiplied to be added to them.
   std::set<std::string> adapted;

@@ -46,12 +46,17 @@ TEST(ModelSizeTest, CountsTheParametersOfPublishedModels) {
        999'885'952},
       // BERT-base of transformers (BertForMaskedLM)
       {"bert", {"vocabulary=30522", "layers=12", "width=768", "heads=12", "context=512"}, 109'514'298},
-      // torchvision's, less what the first kernel has for two more channels
-      {"resnet", {"depth=18", "classes=1000"}, 11'689'512 - 6'272},
-      {"resnet", {"depth=34", "classes=1000"}, 21'797'672 - 6'272},
-      {"resnet", {"depth=50", "classes=1000"}, 25'557'032 - 6'272},
-      {"resnet", {"depth=101", "classes=1000"}, 44'549'160 - 6'272},
-      {"resnet", {"depth=152", "classes=1000"}, 60'192'808 - 6'272}};
+      // torchvision's
+      {"resnet", {"depth=18", "classes=1000", "data.images.channels=3"}, 11'689'512},
+      {"resnet", {"depth=34", "classes=1000", "data.images.channels=3"}, 21'797'672},
+      {"resnet", {"depth=50", "classes=1000", "data.images.channels=3"}, 25'557'032},
+      {"resnet", {"depth=101", "classes=1000", "data.images.channels=3"}, 44'549'160},
+      {"resnet", {"depth=152", "classes=1000", "data.images.channels=3"}, 60'192'808},
+      // ViT-B/16 of 224 x 224 pixels
+      {"vit",
+       {"patch=16", "layers=12", "width=768", "heads=12", "classes=1000", "data.images.channels=3",
+        "data.images.height=224", "data.images.width=224"},
+       86'567'656}};
   for (const Published& each : published) {
     ASSERT_OK_AND_ASSIGN(const ModelSize size, SizeOf(each.model, each.settings));
     EXPECT_EQ(size.parameters, each.parameters) << each.model;

@@ -94,6 +94,19 @@ Mapping Llama() {
   return {};
 }
 
+TEST(HfConfigTest, ListsAndConditionsAreOfTheModelsFields) {
+  const std::string fields = R"(fields { theirs: "sizes" absent: "[1, 2]" ours_list { of: "w" }
+                                         ours_list { of: "w" times: 2 } where { ours: "n" is: "1" } }
+                                fields { theirs: "sizes" ours_list { of: "w" times: 4 } where { ours: "n" is: "2" }
+                                         where { ours: "n" is: "3" } })";
+  EXPECT_THAT(Differences(fields, R"({"sizes": [3, 6]})", {{"n", int64_t{1}}, {"w", int64_t{3}}}), IsEmpty());
+  EXPECT_THAT(Differences(fields, "{}", {{"n", int64_t{1}}, {"w", int64_t{1}}}), IsEmpty());
+  EXPECT_THAT(Differences(fields, R"({"sizes": [3, 6]})", {{"n", int64_t{3}}, {"w", int64_t{3}}}),
+              ::testing::SizeIs(1));
+  EXPECT_THAT(Differences(fields, R"({"sizes": [12]})", {{"n", int64_t{3}}, {"w", int64_t{3}}}), IsEmpty());
+  EXPECT_THAT(Differences(fields, R"({"sizes": 5})", {{"n", int64_t{4}}, {"w", int64_t{3}}}), IsEmpty());
+}
+
 // What exported folders say they are.
 TEST(HfConfigTest, AFamilyIsFoundByWhatIsSoOfTheModel) {
   const Mapping llama = Llama();
