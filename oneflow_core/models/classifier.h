@@ -21,7 +21,7 @@ namespace oneflow {
 
 struct Classified {
   Tensor logits;  // [n,classes]; [n,1] for numbers, or of class 1
-  Tensor labels;  // i32[n], or f32[n]: numbers to estimate
+  Tensor labels;  // i32[n], or f32: numbers to estimate, one for each logit
 };
 
 // Reads `batch` samples of a split and classifies them; random parts such as dropout act on the training split.

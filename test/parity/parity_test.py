@@ -322,6 +322,15 @@ class ParityTest(unittest.TestCase):
                            ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=3"]], clip_norm=1.0,
                           floor=1e-9)  # the biases of keys have gradients of rounding size
 
+    def test_unet_restores_images(self):
+        for upsampling in ("transposed", "bilinear"):
+            self.check_images(text("model.unet", width=4, levels=2, groups=2, noise=0.3, upsampling=f"'{upsampling}'"),
+                              ref.unet(levels=2, groups=2, noise=0.3, bilinear=upsampling == "bilinear"),
+                              lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+                              ["train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}"],
+                              [["mesh={dp:2}", "cluster.processes=2"], ["mesh={dp:2 tp:2}", "cluster.processes=2"]],
+                              batch=8, clip_norm=1.0, floor=1e-9)
+
     def test_vit_on_images_of_three_channels(self):
         with tempfile.TemporaryDirectory() as folder:
             images, labels = os.path.join(folder, "images.gz"), os.path.join(folder, "labels.gz")

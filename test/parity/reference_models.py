@@ -388,6 +388,33 @@ def vit(patch, layers, heads):
     return logits
 
 
+def unet(levels, groups, noise, bilinear, seed=1):
+    """Returns its loss."""
+    def block(w, name, x):
+        for part in (name + "/a/", name + "/b/"):
+            x = F.conv2d(x, w[part + "conv/weight"], w[part + "conv/bias"], padding=1)
+            x = F.silu(F.group_norm(x, groups, w[part + "norm/weight"], w[part + "norm/bias"]))
+        return x
+
+    def twice(w, name, x):
+        if bilinear:
+            x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+            return F.conv2d(x, w[name + "/weight"], w[name + "/bias"])
+        return F.conv_transpose2d(x, w[name + "/weight"], w[name + "/bias"], stride=2)
+
+    def loss(w, step, images, labels):
+        x, at_level = dropout(images, noise, "dropout", seed, step), []
+        for level in range(levels):
+            at_level.append(block(w, f"down{level}", x))
+            x = F.max_pool2d(at_level[-1], 2)
+        x = block(w, "middle", x)
+        for level in reversed(range(levels)):
+            x = block(w, f"up{level}", torch.cat((at_level[level], twice(w, f"up{level}/twice", x)), 1))
+        return F.mse_loss(F.conv2d(x, w["head/weight"], w["head/bias"]), images)
+
+    return loss
+
+
 def hidden_layers(w, scope, x):
     i = 0
     while f"{scope}fc{i}/weight" in w:
