@@ -97,14 +97,15 @@ Tensor CrossAttention(const Tensor& x, const Tensor& y, absl::string_view name, 
   const auto lying = [&](const Tensor& z) {
     return options.says_how_it_lies ? z.ToWithGradient({{"tp", Sbp::Split(2)}}, loc) : z;
   };
-  const auto projected = [&](const Tensor& z, absl::string_view projection, int64_t heads) {
-    LinearOptions columns = ColumnSplit(heads * head_width, options.init);
+  const auto projected = [&](const Tensor& z, absl::string_view projection, int64_t heads, const std::string& init) {
+    LinearOptions columns = ColumnSplit(heads * head_width, init);
     columns.bias = options.qkv_bias;
     return lying(Linear(z, projection, columns, loc));
   };
-  const Tensor q = Placed(projected(x, "q", options.heads), "q_norm", options.heads, options, loc);
-  const Tensor k = Placed(projected(y, "k", kv_heads), "k_norm", kv_heads, options, loc);
-  const Tensor mixed = Mixed(q, k, projected(y, "v", kv_heads), kv_heads, options, loc);
+  const std::string& query_init = options.query_init.empty() ? options.init : options.query_init;
+  const Tensor q = Placed(projected(x, "q", options.heads, query_init), "q_norm", options.heads, options, loc);
+  const Tensor k = Placed(projected(y, "k", kv_heads, options.init), "k_norm", kv_heads, options, loc);
+  const Tensor mixed = Mixed(q, k, projected(y, "v", kv_heads, options.init), kv_heads, options, loc);
   LinearOptions output = RowSplit(width, options.output_init);
   output.bias = options.output_bias;
   if (options.says_how_it_lies) output.product = Sbp::Partial();

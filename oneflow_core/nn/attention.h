@@ -28,6 +28,7 @@ struct AttentionOptions {
   double soft_cap = 0;                       // of the scores, which are then all in memory (ScoredAttention); 0: none
   Tensor added;                              // to the scores, to whose shape it broadcasts; they are in memory then too
   std::string init = "normal(0.02)";         // of q, k, v
+  std::string query_init;                    // of q; empty: as k and v
   std::string output_init = "normal(0.02)";  // of o, which writes to the residual stream
   // q, k, v and what is mixed of them are asked to be split by heads on mesh axis "tp", with their gradients; else only
   // the weights are.

@@ -212,6 +212,25 @@ class ParityTest(unittest.TestCase):
                    [["mesh={dp:2 tp:2}", "cluster.processes=2"], ["mesh={pp:2}", "cluster.processes=1"]],
                    clip_norm=1.0, floor=1e-9)  # the biases of keys have gradients of rounding size
 
+    # As of versions 1.1 and 1.0.
+    def test_t5_says_what_follows(self):
+        for more in ({}, {"activation": "'relu'", "tied_embedding": "true"}):
+            with self.subTest(**more):
+                self.check("mlp_fashion_mnist.pbtxt",
+                           ref.t5(layers=2, decoder_layers=1, heads=4, source=20, buckets=8, most_distance=12,
+                                  start_token=3),
+                           ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+                           lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-5),
+                           ref.cosine(2e-3, 5, STEPS, 0.05),
+                           ["data={text {path: 'data/kjv.txt' validation_fraction: 0.05}}",
+                            "train.optimizer={adamw {beta2: 0.95 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
+                            "train.schedule.learning_rate=2e-3",
+                            text("model.t5", layers=2, decoder_layers=1, width=32, heads=4, head_width=6, hidden=40,
+                                 source=20, target=12, buckets=8, most_distance=12, start_token=3, **more)],
+                           [["mesh={dp:2 tp:2}", "cluster.processes=2"],
+                            ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=4"]],
+                           clip_norm=1.0, floor=1e-9)
+
     # Every element of an activation is rounded to 8 bits of precision, a gradient once per product on its way.
     # Measured: losses 6e-5 apart, gradients 0.70% of their own size in the root mean square. The loss and all sums are
     # f32, so nothing drifts.

@@ -322,6 +322,60 @@ def gemma(layers, heads, kv_heads, query_scale, score_cap, logit_cap, window, wi
     return logits
 
 
+def t5(layers, decoder_layers, heads, source, buckets, most_distance, start_token=0, epsilon=1e-6):
+    """Returns its loss."""
+    def norm(w, name, x):
+        return rms_norm(w, name, x, epsilon)
+
+    def attention(w, name, x, y, added):
+        q, k, v = (linear(w, name + n, z).unflatten(-1, (heads, -1)).transpose(1, 2)
+                   for n, z in (("q", x), ("k", y), ("v", y)))
+        mixed = (q @ k.transpose(-1, -2) + added).softmax(-1) @ v
+        return linear(w, name + "o", mixed.transpose(1, 2).flatten(2))
+
+    def of_distances(w, name, time, causal):
+        """As transformers computes it."""
+        distance = torch.arange(time)[None, :] - torch.arange(time)[:, None]
+        groups = buckets if causal else buckets // 2
+        first = 0 if causal else (distance > 0).long() * groups
+        apart = -distance.clamp(max=0) if causal else distance.abs()
+        alone = groups // 2
+        far = alone + (torch.log(apart.float() / alone) / math.log(most_distance / alone) * (groups - alone)).long()
+        group = first + torch.where(apart < alone, apart, far.clamp(max=groups - 1))
+        added = w[name + "distances/weight"][group].permute(2, 0, 1)
+        hidden = torch.ones(time, time, dtype=torch.bool).triu(1) & causal
+        return added.masked_fill(hidden, float("-inf"))
+
+    def mlp(w, name, x):
+        if name + "in/weight" in w:
+            return linear(w, name + "down", F.relu(linear(w, name + "in", x)))
+        gate = F.gelu(linear(w, name + "gate", x), approximate="tanh")
+        return linear(w, name + "down", gate * linear(w, name + "up", x))
+
+    def blocks(w, name, tokens, count, encoded=None):
+        x = w["wte/weight"][tokens]
+        added = of_distances(w, name, x.shape[1], encoded is not None)
+        for i in range(count):
+            h = f"{name}h{i}/"
+            y = norm(w, h + "norm1", x)
+            x = x + attention(w, h + "attn/", y, y, added)
+            if encoded is not None:
+                x = x + attention(w, h + "cross/", norm(w, h + "norm_cross", x), encoded, 0)
+            x = x + mlp(w, h + "mlp/", norm(w, h + "norm2", x))
+        return norm(w, name + "norm_f", x)
+
+    def loss(w, step, tokens, labels):
+        encoded = blocks(w, "encoder/", tokens[:, :source], layers)
+        wanted = tokens[:, source:]
+        read = torch.cat((torch.full_like(wanted[:, :1], start_token), wanted[:, :-1]), 1)
+        x = blocks(w, "decoder/", read, decoder_layers, encoded)
+        table = w["wte/weight"]
+        logits = linear(w, "head", x) if "head/weight" in w else x / math.sqrt(table.shape[1]) @ table.t()
+        return F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+
+    return loss
+
+
 def convnet(w, step, images, labels):
     x = images
     i = 0

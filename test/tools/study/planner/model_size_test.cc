@@ -46,6 +46,11 @@ TEST(ModelSizeTest, CountsTheParametersOfPublishedModels) {
        999'885'952},
       // BERT-base of transformers (BertForMaskedLM)
       {"bert", {"vocabulary=30522", "layers=12", "width=768", "heads=12", "context=512"}, 109'514'298},
+      // T5 1.1 small
+      {"t5",
+       {"vocabulary=32128", "layers=8", "width=512", "heads=6", "head_width=64", "hidden=1024", "source=16",
+        "target=16"},
+       76'961'152},
       // torchvision's
       {"resnet", {"depth=18", "classes=1000", "data.images.channels=3"}, 11'689'512},
       {"resnet", {"depth=34", "classes=1000", "data.images.channels=3"}, 21'797'672},

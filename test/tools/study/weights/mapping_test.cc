@@ -22,7 +22,7 @@ TEST(MappingTest, ThoseOfTheProgramAreGood) {
   ASSERT_OK(mappings);
   std::vector<std::string> names;
   for (const Mapping& mapping : *mappings) names.push_back(mapping.name);
-  EXPECT_THAT(names, ::testing::ElementsAre("bert", "gemma", "gpt2", "llama", "resnet", "vit"));
+  EXPECT_THAT(names, ::testing::ElementsAre("bert", "gemma", "gpt2", "llama", "resnet", "t5", "vit"));
 }
 
 TEST(MappingTest, ThoseOfTheProgramHaveARuleForEachVariable) {
@@ -63,6 +63,12 @@ constexpr char kResNet50[] = R"({"architectures": ["ResNetForImageClassification
 constexpr char kNarrowResNet18[] = R"({"depths": [2, 2, 2, 2], "embedding_size": 32,
       "hidden_sizes": [32, 64, 128, 256], "layer_type": "basic", "model_type": "resnet", "num_channels": 3})";
 
+constexpr char kT5v11Small[] = R"({"architectures": ["T5ForConditionalGeneration"], "d_ff": 1024, "d_kv": 64,
+      "d_model": 512, "decoder_start_token_id": 0, "dropout_rate": 0.1, "eos_token_id": 1,
+      "feed_forward_proj": "gated-gelu", "is_encoder_decoder": true, "layer_norm_epsilon": 1e-06, "model_type": "t5",
+      "num_decoder_layers": 8, "num_heads": 6, "num_layers": 8, "relative_attention_num_buckets": 32,
+      "tie_word_embeddings": false, "vocab_size": 32128})";
+
 // Models that are published, and the folders that they are exported to.
 TEST(MappingTest, ConfigsOfPublishedModelsAreThoseOfOurs) {
   const std::string colours = "data.images.channels=3";
@@ -83,6 +89,8 @@ TEST(MappingTest, ConfigsOfPublishedModelsAreThoseOfOurs) {
        kVit,
        "image_size",
        {colours, "data.images.height=224", "data.images.width=224"}},
+      {"t5", "vocabulary: 32128 layers: 8 width: 512 heads: 6 head_width: 64 hidden: 1024 source: 9 target: 7",
+       kT5v11Small, "num_decoder_layers"},
       {"resnet", "depth: 50 classes: 1000", kResNet50, "num_channels", {colours}},
       {"resnet", "depth: 18 width: 32", kNarrowResNet18, "embedding_size", {colours}},
   };
