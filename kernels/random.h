@@ -51,4 +51,10 @@ OF_HOST_DEVICE inline uint32_t RandomBits(uint64_t key, uint64_t step, uint64_t 
 // In [0, 1), with 24 random bits.
 OF_HOST_DEVICE inline float ToUniform(uint32_t bits) { return static_cast<float>(bits >> 8) * (1.0f / 16777216.0f); }
 
+// What a dropout keeps: elements whose upper 24 bits are at least this, so ToUniform(bits) >= rate; and times what.
+inline uint32_t DropThreshold(double rate) {
+  return static_cast<uint32_t>(std::ceil(static_cast<double>(static_cast<float>(rate)) * 16777216.0));
+}
+inline float KeptScale(double rate) { return rate < 1 ? static_cast<float>(1 / (1 - rate)) : 0.0f; }
+
 }  // namespace oneflow

@@ -303,6 +303,9 @@ Tensor ScoredAttention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads
                      numbered ? "" : absl::StrCat("; the documents are ", options.documents.type().ToString()))));
     return Tensor();
   }
+  if (!options.added.valid()) {
+    return AttentionWithLse(q, k, v, heads, {options.documents, options.documents}, loc).out;
+  }
   const int64_t b = of_q[0], t = of_q[1], s = of_k[1], shared = heads.heads / kv_heads, size = of_q[2] / heads.heads;
   // Heads of q that share one of k are rows of one product.
   const Tensor queries = Reshape(Transpose(Reshape(q, {b, t, kv_heads, shared, size}, loc), {0, 2, 3, 1, 4}, loc),
@@ -313,10 +316,9 @@ Tensor ScoredAttention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads
   const double scale = heads.scale != 0 ? heads.scale : 1 / std::sqrt(static_cast<double>(size));
   Tensor scores = Scale(BatchMatMul(queries, by_head(k), false, /*transpose_b=*/true, loc), scale, loc);
   scores = Reshape(scores, {b, heads.heads, t, s}, loc);
-  scores = SoftCap(scores, options.soft_cap, loc);
-  if (options.added.valid()) scores = Add(scores, options.added, loc);
+  scores = Add(SoftCap(scores, heads.soft_cap, loc), options.added, loc);
   scores = OfVisible(scores, heads, options.documents, loc);
-  const Tensor p = Reshape(Dropout(Softmax(scores, loc), options.dropout, loc), {b, kv_heads, shared * t, s}, loc);
+  const Tensor p = Reshape(Dropout(Softmax(scores, loc), heads.dropout, loc), {b, kv_heads, shared * t, s}, loc);
   const Tensor out = Reshape(BatchMatMul(p, by_head(v), false, false, loc), {b, kv_heads, shared, t, size}, loc);
   return Reshape(Transpose(out, {0, 3, 1, 2, 4}, loc), {b, t, heads.heads * size}, loc);
 }

@@ -60,14 +60,13 @@ Tensor GroupNorm(Tensor x, Tensor gamma, Tensor beta, int64_t groups, double eps
 Tensor ResizeBilinear(Tensor x, int64_t height, int64_t width, bool align_corners = false,
                       Location loc = Location::current());
 
-// What Attention() cannot do with scores, here all in memory at once: [b,heads,t,s].
+// What tensors say of the scores [b,heads,t,s].
 struct ScoreOptions {
-  double soft_cap = 0;  // of the scores (SoftCap)
-  double dropout = 0;   // of the probabilities
-  Tensor documents;     // i32[b,t], if valid: a query sees keys of its own document alone
-  Tensor added;         // if valid: to the scores, to whose shape it broadcasts
+  Tensor documents;  // i32[b,t], if valid: a query sees keys of its own document alone
+  Tensor added;      // if valid: to the scores, to whose shape it broadcasts
 };
-// Attention(q, k, v, heads) with these options. The builder fails with InvalidArgument if q, k and v are not those of
+// Attention(q, k, v, heads) with these options: by the kernel that keeps no scores, but where something is added to
+// them. Then they lie in memory all at once. The builder fails with InvalidArgument if q, k and v are not those of
 // so many heads, or `documents` numbers other tokens.
 Tensor ScoredAttention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, const ScoreOptions& options,
                        Location loc = Location::current());

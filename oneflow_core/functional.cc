@@ -240,12 +240,23 @@ Tensor Rotary(Tensor x, int64_t heads, AttrMap attrs, Location loc) {
   return Call1("rotary", {x}, std::move(attrs), loc);
 }
 
-Tensor Attention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, Location loc) {
+Attended AttentionWithLse(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, const Documents& documents,
+                          Location loc) {
   AttrMap attrs = {{"heads", heads.heads}, {"causal", heads.causal}};
   if (heads.kv_heads > 0 && heads.kv_heads != heads.heads) attrs.Set("kv_heads", heads.kv_heads);
   if (heads.window > 0) attrs.Set("window", heads.window);
-  if (heads.scale != 0) attrs.Set("scale", heads.scale);
-  return Call1("attention", {q, k, v}, std::move(attrs), loc);
+  for (const auto& [name, value] :
+       {std::pair{"scale", heads.scale}, {"soft_cap", heads.soft_cap}, {"dropout", heads.dropout}}) {
+    if (value != 0) attrs.Set(name, value);
+  }
+  std::vector<Tensor> inputs = {q, k, v};
+  if (documents.of_queries.valid()) inputs.insert(inputs.end(), {documents.of_queries, documents.of_keys});
+  const std::vector<Tensor> outputs = Call("attention", inputs, std::move(attrs), loc, 2);
+  return {outputs[0], outputs[1]};
+}
+
+Tensor Attention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, Location loc) {
+  return AttentionWithLse(q, k, v, heads, {}, loc).out;
 }
 
 Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Location loc) {

@@ -152,8 +152,21 @@ struct AttentionHeads {
   int64_t heads = 1;
   int64_t kv_heads = 0;  // which divide heads; 0: as many
   bool causal = false;
-  int64_t window = 0;  // of a causal one: a query sees itself and so many less one before it; 0: all
-  double scale = 0;    // of the scores; 0: 1 / sqrt(size of a head)
+  int64_t window = 0;   // of a causal one: a query sees itself and so many less one before it; 0: all
+  double scale = 0;     // of the scores; 0: 1 / sqrt(size of a head)
+  double soft_cap = 0;  // c: scores are c tanh(score / c); 0: as they are
+  double dropout = 0;   // of the probabilities
+};
+// Of which document each token is: a query sees keys of its own alone. i32[b,t] of queries and i32[b,s] of keys, or
+// neither.
+struct Documents {
+  Tensor of_queries, of_keys;
+};
+// What each query made of the keys that it saw, and the logarithm of the sum of the exponentials of its scores; zeros
+// and -infinity if it saw none. Both have gradients.
+struct Attended {
+  Tensor out;  // as q
+  Tensor lse;  // f32[b,heads,t]
 };
 // q [b,t,c] with c divided among the heads; k, v [b,s,kv_heads * size of a head].
 Tensor Attention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, Location loc = Location::current());

@@ -26,6 +26,13 @@ std::optional<Tensor> GradContext::output_grad(int i, DType dtype) {
   return cast;
 }
 
+Tensor GradContext::output_grad_or_zeros(int i) {
+  if (std::optional<Tensor> arrived = output_grad(i); arrived.has_value()) return *arrived;
+  const TensorType& type = output(i).type();
+  return Call1("constant", {},
+               {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"value", 0.0}});
+}
+
 void GradContext::SetInputGrad(int i, Tensor grad) {
   const bool ragged = input(i).type().is_ragged();
   if (grad.valid() && grad.type().is_ragged() != ragged) {

@@ -22,12 +22,15 @@ class GradContext {
   // The forward node's name and a copy of its attributes.
   std::string name() const;
   AttrMap attrs() const;
+  int num_inputs() const { return static_cast<int>(needs_.size()); }
   Tensor input(int i) const;
   Tensor output(int i) const;
   // What has arrived at output i, in the element type of the output, or in `dtype`. A gradient may come in another
   // floating type than its value's, which `arrived_grad` keeps.
   std::optional<Tensor> output_grad(int i);
   std::optional<Tensor> output_grad(int i, DType dtype);
+  // The same, of floats, or zeros where nothing has arrived.
+  Tensor output_grad_or_zeros(int i);
   const std::optional<Tensor>& arrived_grad(int i) const { return output_grads_[i]; }
   // Whether anyone needs the gradient of input i; Call()s for others may be left out.
   bool needs_grad(int i) const { return needs_[i]; }

@@ -2,8 +2,12 @@
 // against the keys it may see stay in the second-level cache and are never written to memory.
 //
 //   forward   S = scale Q K^T,  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
-//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = scale P (dP - D)
+//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i - dlse_i,  dS = scale P (dP - D)
 //             dV += P^T dout,  dK += dS^T Q,  dQ = dS K
+//
+// Scores that are capped, hidden between documents or dropped (score_rows.h) pass through rows beside these. With a
+// mask M out = M P V, dS = scale slope P (M dP - D), dV += (M P)^T dout. A query that sees no key has out = 0, lse =
+// -inf.
 //
 // A causal block reads keys up to its last query only, those of a window from its first query's on, and of those no
 // tile that no query of it sees. One task is one head of one sample, or, backward, the heads that share keys and
@@ -14,12 +18,14 @@
 // heads of bf16 are computed as tile_attention.h says.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "kernels/cpu/attention_head.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/score_rows.h"
 #include "kernels/cpu/small_gemm.h"
 #include "kernels/cpu/tile_attention.h"
 #include "kernels/cpu/vec.h"
@@ -30,12 +36,16 @@ namespace {
 constexpr int64_t kQueries = 32;  // per block: at 128 keys scores take 16 KiB, and a causal half wastes little
 
 struct Shape : AttentionShape {
-  Shape(const TensorArg& q, const TensorArg& k, const AttrMap& attrs) : AttentionShape(q, k, attrs) {
+  // `q` is input 0 of attention, input 1 of its gradient.
+  Shape(const KernelArgs& args, int q) : AttentionShape(args.in[q], args.in[q + 1], *args.attrs), scores(args, q) {
     // Rows of scores: whole vectors, and one more so that a power of two does not put all rows into the same cache set.
     padded = (keys + kLine - 1) / kLine * kLine;
     stride = padded + kLine;
   }
+  AttentionScores scores;
   int64_t padded, stride;
+  // Floats for rows beside the scores of a query: what is kept, and slopes.
+  int64_t beside() const { return scores.are_plain() ? 0 : 2 * stride; }
   // Keys that the block of queries from `begin` to `end` computes: from, to.
   int64_t ComputedFrom(int64_t begin) const { return FirstVisible(begin) / kLine * kLine; }
   int64_t Computed(int64_t end) const { return causal ? std::min(padded, (end + kLine - 1) / kLine * kLine) : padded; }
@@ -43,17 +53,27 @@ struct Shape : AttentionShape {
 
 // A block of queries, and the keys that it computes.
 struct QueryBlock {
-  QueryBlock(const Shape& s, int64_t first)
-      : begin(first),
-        end(std::min(s.tokens, first + kQueries)),
-        from(s.ComputedFrom(first)),
-        computed(s.Computed(end) - from),
-        keys(std::min(computed, s.keys - from)),
-        diagonal(s.causal ? begin - from : Triangle::kNone) {}
+  QueryBlock(const Shape& s, const ScoreRows& scores, int64_t first)
+      : begin(first), end(std::min(s.tokens, first + kQueries)), from(s.ComputedFrom(first)) {
+    int64_t to = s.Computed(end);
+    if (scores.has_documents() && s.keys > 0) {
+      const auto [first_key, end_key] = scores.KeysOf(begin, end);
+      from = std::max(from, (s.causal ? std::min(first_key, begin) : std::min(first_key, s.keys - 1)) / kLine * kLine);
+      to = std::max(from + kLine, std::min(to, (end_key + kLine - 1) / kLine * kLine));
+    }
+    computed = to - from;
+    keys = std::min(computed, s.keys - from);
+    if (s.causal) diagonal = begin - from;
+  }
   int64_t rows() const { return end - begin; }
   int64_t begin, end;
   int64_t from, computed, keys;  // the first key; how many, in whole lines; how many there are
-  int64_t diagonal;
+  int64_t diagonal = Triangle::kNone;
+  // Of the keys that are computed, those that a query sees as far as its place goes: from the first to before the last.
+  std::pair<int64_t, int64_t> Visible(const Shape& s, int64_t query) const {
+    const int64_t last = std::min(s.Visible(query) - from, keys);
+    return {std::min(std::max<int64_t>(0, s.FirstVisible(query) - from), last), last};
+  }
   // Products that give scores, read rows of them, or read columns of them.
   Triangle OfScores() const { return {.columns_to = diagonal}; }
   Triangle OfRows() const { return {.k_to = diagonal}; }
@@ -201,38 +221,55 @@ OF_INLINE float ExpRow(float* row, int64_t first, int64_t last, int64_t computed
   return Sum(sum);
 }
 
+// A query's raw scores become probabilities times their sum, dropped ones zeros. Gives what lse is beside the
+// logarithm of that sum, and the sum. `kept` has room for a row.
+OF_INLINE std::pair<float, float> SoftmaxRow(const Shape& s, const ScoreRows& scores, int64_t query,
+                                             const QueryBlock& block, float* row, float* kept) {
+  const auto [first, last] = block.Visible(s, query);
+  const int64_t n = last - first;
+  float* const visible = row + first;
+  if (scores.transforms()) scores.Transform(query, block.from + first, n, visible, nullptr);
+  const float max = n == 0 ? -INFINITY : MaxOfRow(visible, n) * scores.factor();
+  const float sum = ExpRow(row, first, last, block.computed, scores.factor(), max == -INFINITY ? 0 : max);
+  if (scores.drops()) {
+    scores.Draw(query, block.from + first, n, kept);
+    VecLoop(
+        n, [&](int64_t i, auto lanes) { Store(visible + i, Load(visible + i, lanes) * Load(kept + i, lanes), lanes); });
+  }
+  return {max, sum};
+}
+
 // A head's k and v as the products need them.
 struct PackedKeys {
   float *kt, *v;
 };
 
 template <bool kPairs, typename T>
-void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, float* lse, const PackedKeys& packed,
-                 const Ahead& ahead, float* scratch) {
+void ForwardHead(const Shape& s, const ScoreRows& rows, const T* q, const T* k, const T* v, T* out, float* lse,
+                 const PackedKeys& packed, const Ahead& ahead, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
   float* const scores = take(kQueries * s.stride);
+  float* const kept = take(s.beside());
   float* packed_q = nullptr;
   if constexpr (Half<T> && !kPairs) {
     packed_q = take(s.tokens * s.d);
     PackHead<false>(OfQueries(s, q), s.d, packed_q);
   }
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
-    const QueryBlock block(s, begin);
+    const QueryBlock block(s, rows, begin);
     SmallGemm<false, kPairs>(block.rows(), block.computed, Steps<kPairs>(s.d), RowsFrom<kPairs>(s, q, packed_q, begin),
                              packed.kt + block.from, s.stride, scores, s.stride, block.OfScores());
     alignas(64) float max[kQueries], sum[kQueries], inverse[kQueries];
     for (int64_t i = 0; i < block.rows(); ++i) {
       float* const row = scores + i * s.stride;
-      const int64_t first = s.FirstVisible(begin + i) - block.from, last = s.Visible(begin + i) - block.from;
-      max[i] = MaxOfRow(row + first, last - first) * s.scale;
-      sum[i] = ExpRow(row, first, last, block.computed, s.scale, max[i]);
+      std::tie(max[i], sum[i]) = SoftmaxRow(s, rows, begin + i, block, row, kept);
       RoundRow<kPairs>(row, block.computed);
       ahead.Ask<T>(s, begin + i, {q}, {out}, {k, v}, {});
     }
     VecLoop(block.rows(), [&](int64_t i, auto lanes) {
       const F32s sums = Load(sum + i, lanes, 1.0f);
       Store(lse + begin + i, Load(max + i, lanes) + LogOfSums(sums), lanes);
-      Store(inverse + i, 1.0f / sums, lanes);
+      Store(inverse + i, sums == 0 ? Splat(0) : 1.0f / sums, lanes);
     });
     T* const to = out + begin * s.columns;
     const QueryRows<T> sums(s, to, scratch);
@@ -250,22 +287,34 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
 template <typename T>
 size_t ForwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? (s.tokens + kQueries) * s.d : 0;
-  return static_cast<size_t>((s.d + kQueries) * s.stride + (s.keys + 1) * s.d + narrow + kLine) / kLine * kLine;
+  const int64_t of_scores = (s.d + kQueries) * s.stride + s.beside();
+  return static_cast<size_t>(of_scores + (s.keys + 1) * s.d + narrow + kLine) / kLine * kLine;
 }
 
-// A query's row of raw scores becomes P, that of dP becomes dS.
+// A query's row of raw scores becomes P, dropped, that of dP becomes dS. `beside` has room for two rows.
 template <typename T>
-void SoftmaxGradient(const Shape& s, const AttentionHead<T>& h, int64_t query, const QueryBlock& block, float* p,
-                     float* ds) {
-  const int64_t last = s.Visible(query) - block.from;
-  ExpRow(p, s.FirstVisible(query) - block.from, last, block.computed, s.scale, h.lse[query]);
-  const T *const dout = h.dout + query * s.columns, *const out = h.out + query * s.columns;
-  F32s dot = Splat(0);
-  VecLoop(s.d, [&](int64_t c, auto lanes) { dot += Load(dout + c, lanes) * Load(out + c, lanes); });
-  const F32s mean = Splat(Sum(dot));
+void SoftmaxGradient(const Shape& s, const ScoreRows& scores, const AttentionHead<T>& h, int64_t query,
+                     const QueryBlock& block, float* p, float* ds, float* beside) {
+  const auto [first, last] = block.Visible(s, query);
+  float *const kept = beside, *const slopes = beside + s.stride;
+  if (scores.transforms()) scores.Transform(query, block.from, last, p, slopes);
+  const float lse = h.lse[query];
+  ExpRow(p, first, last, block.computed, scores.factor(), lse == -INFINITY ? 0 : lse);
+  const F32s mean = Splat(MeanOfGradients(s, h, query));
   int64_t j = 0;
-  for (; j < last; j += kLanes) Store(ds + j, Load(p + j) * (Load(ds + j) - mean) * s.scale);
-  for (; j < block.computed; j += kLanes) Store(ds + j, Splat(0));
+  if (scores.are_plain()) {
+    for (; j < last; j += kLanes) Store(ds + j, Load(p + j) * (Load(ds + j) - mean) * s.scale);
+  } else {
+    if (scores.drops()) scores.Draw(query, block.from, last, kept);
+    VecLoop(last, [&](int64_t i, auto lanes) {
+      const F32s share = scores.drops() ? Load(kept + i, lanes) : Splat(1);
+      const F32s slope = scores.transforms() ? Load(slopes + i, lanes) : Splat(1), weight = Load(p + i, lanes);
+      Store(ds + i, weight * (Load(ds + i, lanes) * share - mean) * slope * s.scale, lanes);
+      Store(p + i, weight * share, lanes);
+    });
+    j = last;
+  }
+  std::fill(ds + j, ds + block.computed, 0.0f);
 }
 
 // What the heads of a group share in the backward pass: k and v as products need them, and the sums of dk and dv.
@@ -275,8 +324,10 @@ struct GroupKeys {
 
 // Adds a head's part to the sums of its group, and writes its dq.
 template <bool kPairs, typename T>
-void BackwardHead(const Shape& s, const AttentionHead<T>& h, const GroupKeys& g, const Ahead& ahead, float* scratch) {
+void BackwardHead(const Shape& s, const ScoreRows& scores, const AttentionHead<T>& h, const GroupKeys& g,
+                  const Ahead& ahead, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
+  float* const beside = take(s.beside());
   float* const p = take(kQueries * s.stride);
   float* const ds = take(kQueries * s.stride);
   float* const pairs = kPairs ? take(kQueries / 2 * s.stride) : nullptr;  // of P, then of dS
@@ -286,7 +337,7 @@ void BackwardHead(const Shape& s, const AttentionHead<T>& h, const GroupKeys& g,
   PackHead<kPairs>(OfQueries(s, h.q), s.d, q);
   PackHead<kPairs>(OfQueries(s, h.dout), s.d, dout);
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
-    const QueryBlock block(s, begin);
+    const QueryBlock block(s, scores, begin);
     const int64_t rows = block.rows(), at = Steps<kPairs>(begin) * s.d, along_d = Steps<kPairs>(s.d);
     const int64_t keys_at = Steps<kPairs>(block.from) * s.d;  // of k in steps along the keys
     SmallGemm<false, kPairs>(rows, block.computed, along_d, RowsFrom<kPairs>(s, h.q, q, begin), g.kt + block.from,
@@ -294,7 +345,7 @@ void BackwardHead(const Shape& s, const AttentionHead<T>& h, const GroupKeys& g,
     SmallGemm<false, kPairs>(rows, block.computed, along_d, RowsFrom<kPairs>(s, h.dout, dout, begin), g.vt + block.from,
                              s.stride, ds, s.stride, block.OfScores());
     for (int64_t i = 0; i < rows; ++i) {
-      SoftmaxGradient(s, h, begin + i, block, p + i * s.stride, ds + i * s.stride);
+      SoftmaxGradient(s, scores, h, begin + i, block, p + i * s.stride, ds + i * s.stride, beside);
       ahead.Ask<T>(s, begin + i, {h.q, h.dout, h.out}, {h.dq}, {h.k, h.v}, {h.dk, h.dv});
     }
     const Strided by_query = {AlongQueries<kPairs>(s, rows, block.computed, p, pairs), 1, s.stride};
@@ -322,7 +373,7 @@ void BackwardHead(const Shape& s, const AttentionHead<T>& h, const GroupKeys& g,
 template <bool kPairs, typename T>
 void BackwardGroup(const KernelArgs& args, const Shape& s, int64_t first, int64_t end, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
-  const AttentionHead<T> shared = GradientHead<T>(args, s, first);
+  const AttentionHead<T> shared = GradientHead<T>(args, s, s.scores.dlse, first);
   GroupKeys g = {.kt = take(Steps<kPairs>(s.d) * s.stride), .vt = take(Steps<kPairs>(s.d) * s.stride)};
   g.k = take(Steps<kPairs>(s.keys) * s.d);
   g.dk = take(s.keys * s.d);
@@ -333,7 +384,8 @@ void BackwardGroup(const KernelArgs& args, const Shape& s, int64_t first, int64_
   std::fill(g.dk, g.dk + s.keys * s.d, 0.0f);
   std::fill(g.dv, g.dv + s.keys * s.d, 0.0f);
   for (int64_t head = first; head < first + s.group; ++head) {
-    BackwardHead<kPairs>(s, GradientHead<T>(args, s, head), g, Ahead(s, head, end), scratch);
+    BackwardHead<kPairs>(s, ScoreRows(s.scores, s, args, head), GradientHead<T>(args, s, s.scores.dlse, head), g,
+                         Ahead(s, head, end), scratch);
   }
   UnpackHead(g.dk, s.d, OfKeys(s, shared.dk));
   UnpackHead(g.dv, s.d, OfKeys(s, shared.dv));
@@ -344,7 +396,8 @@ template <typename T>
 size_t BackwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? kQueries / 2 * s.stride + kQueries * s.d : 0;
   const int64_t rows = 3 * s.keys + 2 * s.tokens + 3;  // those packed in pairs are rounded up
-  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + rows * s.d + narrow + kLine) / kLine * kLine;
+  const int64_t of_scores = (2 * s.d + 2 * kQueries) * s.stride + s.beside();
+  return static_cast<size_t>(of_scores + rows * s.d + narrow + kLine) / kLine * kLine;
 }
 
 // body.operator()<kPairs>(): pairs where the processor multiplies such and a head has whole ones.
@@ -357,14 +410,14 @@ void InSteps(const Shape& s, const Body& body) {
 }
 
 template <typename T>
-bool GoesByTiles(const AttentionShape& s) {
-  return std::is_same_v<T, BFloat16> && SuitsTiles(s);
+bool GoesByTiles(const Shape& s) {
+  return std::is_same_v<T, BFloat16> && s.scores.are_plain() && SuitsTiles(s);
 }
 
-// in: q, k, v; out: out, lse[b,n,t]. A thread packs k and v once for the heads that share them.
+// in: q, k, v and documents; out: out, lse[b,n,t]. A thread packs k and v once for the heads that share them.
 template <typename T>
 const char* Attention(const KernelArgs& args) {
-  const Shape s(args.in[0], args.in[1], *args.attrs);
+  const Shape s(args, 0);
   if (GoesByTiles<T>(s)) return AttentionOnTiles(args);
   const T *const q = args.in[0].as<const T>(), *const k = args.in[1].as<const T>(), *const v = args.in[2].as<const T>();
   T* const out = args.out[0].as<T>();
@@ -379,8 +432,8 @@ const char* Attention(const KernelArgs& args) {
           TransposeHead<kPairs>(s, k + kv_at, packed.kt);
           PackHead<kPairs>(OfKeys(s, v + kv_at), s.d, packed.v);
         }
-        ForwardHead<kPairs>(s, q + at, k + kv_at, v + kv_at, out + at, lse + task * s.tokens, packed,
-                            Ahead(s, task, end), packed.v + Steps<kPairs>(s.keys) * s.d);
+        ForwardHead<kPairs>(s, ScoreRows(s.scores, s, args, task), q + at, k + kv_at, v + kv_at, out + at,
+                            lse + task * s.tokens, packed, Ahead(s, task, end), packed.v + Steps<kPairs>(s.keys) * s.d);
       }
     });
   });
@@ -389,15 +442,16 @@ const char* Attention(const KernelArgs& args) {
 
 template <typename T>
 size_t AttentionWorkspace(const KernelArgs& args) {
-  const Shape s(args.in[0], args.in[1], *args.attrs);
+  const Shape s(args, 0);
   if (GoesByTiles<T>(s)) return args.threads * ForwardTileScratch(s);
   return args.threads * ForwardScratch<T>(s) * sizeof(float);
 }
 
-// in: dout, q, k, v, out, lse; out: dq, dk, dv. The heads of a group are one task, so that their sums have one order.
+// in: dout, q, k, v, out, lse, documents and dlse; out: dq, dk, dv. The heads of a group are one task, so that their
+// sums have one order.
 template <typename T>
 const char* AttentionGrad(const KernelArgs& args) {
-  const Shape s(args.in[1], args.in[2], *args.attrs);
+  const Shape s(args, 1);
   if (GoesByTiles<T>(s)) return AttentionGradOnTiles(args);
   ParallelForThread(s.batch * s.kv_heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch<T>(s);
@@ -412,7 +466,7 @@ const char* AttentionGrad(const KernelArgs& args) {
 
 template <typename T>
 size_t AttentionGradWorkspace(const KernelArgs& args) {
-  const Shape s(args.in[1], args.in[2], *args.attrs);
+  const Shape s(args, 1);
   if (GoesByTiles<T>(s)) return args.threads * BackwardTileScratch(s);
   return args.threads * BackwardScratch<T>(s) * sizeof(float);
 }

@@ -44,18 +44,30 @@ struct AttentionShape {
 template <typename T>
 struct AttentionHead {
   const T *dout, *q, *k, *v, *out;
-  const float* lse;
+  const float *lse, *dlse;  // dlse: null if there is none
   T *dq, *dk, *dv;
 };
 
-// That of a head of attention_grad, whose operands are in: dout, q, k, v, out, lse; out: dq, dk, dv.
+// That of a head of attention_grad, whose operands are in: dout, q, k, v, out, lse; out: dq, dk, dv; and `dlse`, of all
+// heads, or null.
 template <typename T>
-AttentionHead<T> GradientHead(const KernelArgs& args, const AttentionShape& s, int64_t head) {
+AttentionHead<T> GradientHead(const KernelArgs& args, const AttentionShape& s, const float* dlse, int64_t head) {
   const int64_t at = s.HeadAt(head), kv_at = s.KvHeadAt(head / s.group);
   const auto in = [&](int i, int64_t offset) { return args.in[i].as<const T>() + offset; };
   const auto out = [&](int i, int64_t offset) { return args.out[i].as<T>() + offset; };
   const float* const lse = args.in[5].as<const float>() + head * s.tokens;
-  return {in(0, at), in(1, at), in(2, kv_at), in(3, kv_at), in(4, at), lse, out(0, at), out(1, kv_at), out(2, kv_at)};
+  const float* const of_lse = dlse == nullptr ? nullptr : dlse + head * s.tokens;
+  return {in(0, at), in(1, at), in(2, kv_at), in(3, kv_at),  in(4, at),
+          lse,       of_lse,    out(0, at),   out(1, kv_at), out(2, kv_at)};
+}
+
+// D of a query, less what flows through its lse: dS = P (dP - D).
+template <typename T>
+OF_INLINE float MeanOfGradients(const AttentionShape& s, const AttentionHead<T>& h, int64_t query) {
+  const T *const dout = h.dout + query * s.columns, *const out = h.out + query * s.columns;
+  F32s dot = Splat(0);
+  VecLoop(s.d, [&](int64_t c, auto lanes) OF_INLINED { dot += Load(dout + c, lanes) * Load(out + c, lanes); });
+  return Sum(dot) - (h.dlse == nullptr ? 0 : h.dlse[query]);
 }
 
 // Prefetches a row of the next head. Rows lie apart, so hardware prefetchers do not see them coming. A processor has

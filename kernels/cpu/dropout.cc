@@ -3,8 +3,6 @@
 //
 // A shard is a sequence of runs that are contiguous in the logical tensor too.
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/half.h"
@@ -57,18 +55,9 @@ struct Draw {
   // Elements [0, n) whose logical indices begin at `index`.
   template <typename T>
   void Apply(const T* x, T* y, int64_t n, uint64_t index) const {
-    alignas(64) uint32_t bits[kPhiloxGroup + kLanes];  // the last vector may reach beyond the group
-    for (int64_t done = 0; done < n;) {
-      const int64_t skip = (index + done) & 3;  // a run may begin inside a block
-      GroupBits(key, step, index + done - skip, bits);
-      const int64_t count = std::min(n - done, kPhiloxGroup - skip);
-      VecLoop(count, [&](int64_t i, auto lanes) {
-        U32s draw;
-        std::memcpy(&draw, bits + skip + i, sizeof(draw));
-        Store(y + done + i, (draw >> 8) >= threshold ? Load(x + done + i, lanes) * scale : Splat(0), lanes);
-      });
-      done += count;
-    }
+    ForRandomBits(key, step, index, n, [&](int64_t i, U32s bits, auto lanes) OF_INLINED {
+      Store(y + i, (bits >> 8) >= threshold ? Load(x + i, lanes) * scale : Splat(0), lanes);
+    });
   }
 };
 
@@ -83,10 +72,7 @@ const char* Dropout(const KernelArgs& args) {
   }
   const Draw draw = {
       RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key"))),
-      static_cast<uint64_t>(args.step),
-      // ToUniform(bits) >= rate, as integers.
-      static_cast<uint32_t>(std::ceil(static_cast<double>(static_cast<float>(rate)) * 16777216.0)),
-      rate < 1 ? static_cast<float>(1 / (1 - rate)) : 0.0f};
+      static_cast<uint64_t>(args.step), DropThreshold(rate), KeptScale(rate)};
   int64_t logical_count = 1;
   for (int i = 0; i < x.rank; ++i) logical_count *= x.logical_dims[i];
   const int64_t shift = args.micro_batch * logical_count;

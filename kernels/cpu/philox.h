@@ -1,6 +1,7 @@
 // Random bits of consecutive elements (kernels/random.h). A register computes one Philox block in each 64-bit lane.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/vec.h"
@@ -39,6 +40,23 @@ OF_INLINE void BlockBits(uint64_t key, uint64_t step, uint64_t first, uint32_t* 
 OF_INLINE void GroupBits(uint64_t key, uint64_t step, uint64_t first, uint32_t* bits) {
   for (int64_t element = 0; element < kPhiloxGroup; element += 4 * kBlocks) {
     BlockBits(key, step, (first + element) >> 2, bits + element);
+  }
+}
+
+// body(i, bits, lanes) for elements i of [0, n), a vector at a time, whose logical indices begin at `index`.
+template <typename Body>
+OF_INLINE void ForRandomBits(uint64_t key, uint64_t step, uint64_t index, int64_t n, Body&& body) {
+  alignas(64) uint32_t group[kPhiloxGroup + kLanes];  // the last vector may reach beyond the group
+  for (int64_t done = 0; done < n;) {
+    const int64_t skip = (index + done) & 3;  // a run may begin inside a block
+    GroupBits(key, step, index + done - skip, group);
+    const int64_t count = std::min(n - done, kPhiloxGroup - skip);
+    VecLoop(count, [&](int64_t i, auto lanes) OF_INLINED {
+      U32s bits;
+      std::memcpy(&bits, group + skip + i, sizeof(bits));
+      body(done + i, bits, lanes);
+    });
+    done += count;
   }
 }
 

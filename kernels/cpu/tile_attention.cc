@@ -18,6 +18,7 @@ const char* AttentionGradOnTiles(const KernelArgs&) { return "attention: there a
 #include <cmath>
 #include <cstring>
 
+#include "kernels/attention_scores.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/tile_blocks.h"
@@ -31,18 +32,35 @@ constexpr float kLog2OfE = 1.44269504f, kLnOf2 = 0.693147181f;
 constexpr int64_t kKeysOfDq = 256;
 constexpr int64_t kStepBytes = 2 * kTileBytes;  // of a block's two tiles
 
-// A head in blocks of 32 tokens.
-struct Blocks {
-  explicit Blocks(const AttentionShape& s)
-      : tokens((s.tokens + kBlock - 1) / kBlock), d(s.d / kBlock), padded(tokens * kBlock) {}
-  int64_t tokens, d;                                                           // blocks
-  int64_t padded;                                                              // tokens
-  int64_t keys_of_dq() const { return std::min(tokens, kKeysOfDq / kBlock); }  // blocks
-  // Bytes of a head that is packed, whichever way; and of a row of 32 queries' or keys' P, where a line more keeps rows
-  // of a tile in different sets of the first cache.
-  int64_t head_bytes() const { return tokens * d * kStepBytes; }
+// The queries or the keys of a head, in blocks of 32.
+struct Side {
+  explicit Side(int64_t rows) : rows(rows), blocks((rows + kBlock - 1) / kBlock), padded(blocks * kBlock) {}
+  // Bytes of a row of 32 of the other side, for each of these: where a line more keeps rows of a tile in different sets
+  // of the first cache.
   int64_t row_bytes() const { return padded * static_cast<int64_t>(sizeof(BFloat16)) + kTileRowBytes; }
+  int64_t rows, blocks, padded;
 };
+
+struct Blocks {
+  explicit Blocks(const AttentionShape& s) : queries(s.tokens), keys(s.keys), d(s.d / kBlock) {}
+  Side queries, keys;
+  int64_t d;                                                                        // blocks
+  int64_t keys_of_dq() const { return std::min(keys.blocks, kKeysOfDq / kBlock); }  // blocks
+  // Bytes of a side that is packed, whichever way.
+  int64_t head_bytes(const Side& side) const { return side.blocks * d * kStepBytes; }
+};
+
+// Blocks of keys that a block of queries sees, and the other way round: those from `begin` to before `end`.
+struct BlockRange {
+  int64_t begin, end;
+};
+BlockRange KeysOf(const AttentionShape& s, const Blocks& n, int64_t queries) {
+  return {s.FirstVisible(queries * kBlock) / kBlock, s.causal ? queries + 1 : n.keys.blocks};
+}
+BlockRange QueriesOf(const AttentionShape& s, const Blocks& n, int64_t keys) {
+  const int64_t last = (keys + 1) * kBlock - 1 + s.window - 1;  // the last query that sees the last key
+  return {s.causal ? keys : 0, s.window > 0 ? std::min(n.queries.blocks, last / kBlock + 1) : n.queries.blocks};
+}
 
 // A thread's memory, piece by piece.
 class Pieces {
@@ -62,49 +80,49 @@ class Pieces {
 
 // --- packing: `x` is a head in its tensor, rows `stride` apart
 
-// Sums along d: for each block of tokens its steps along d, as right operands.
-void PackAlongD(const AttentionShape& s, const Blocks& n, const BFloat16* x, int64_t stride, char* to) {
-  for (int64_t token = 0; token < s.tokens; token += kTileSide) {
-    for (int64_t step = 0; step < n.d; ++step) {
-      char* const tile = to + (token / kBlock * n.d + step) * kStepBytes + token / kTileSide % 2 * kTileBytes;
-      WeaveColumns(x + token * stride + step * kTileTerms, stride, s.tokens - token, kTileTerms,
+// Sums along d: for each block of rows its steps along d, as right operands.
+void PackAlongD(const Side& side, int64_t blocks_of_d, const BFloat16* x, int64_t stride, char* to) {
+  for (int64_t row = 0; row < side.rows; row += kTileSide) {
+    for (int64_t step = 0; step < blocks_of_d; ++step) {
+      char* const tile = to + (row / kBlock * blocks_of_d + step) * kStepBytes + row / kTileSide % 2 * kTileBytes;
+      WeaveColumns(x + row * stride + step * kTileTerms, stride, side.rows - row, kTileTerms,
                    reinterpret_cast<uint32_t*>(tile));
     }
   }
   // The last block may have no second tile.
-  if ((s.tokens + kTileSide - 1) / kTileSide % 2 == 0) return;
-  for (int64_t step = 0; step < n.d; ++step) {
-    std::memset(to + ((n.tokens - 1) * n.d + step) * kStepBytes + kTileBytes, 0, kTileBytes);
+  if ((side.rows + kTileSide - 1) / kTileSide % 2 == 0) return;
+  for (int64_t step = 0; step < blocks_of_d; ++step) {
+    std::memset(to + ((side.blocks - 1) * blocks_of_d + step) * kStepBytes + kTileBytes, 0, kTileBytes);
   }
 }
 
-// Sums along the tokens: for each block of d the steps along the tokens, tile by tile as `pack` lays them out.
+// Sums along the rows: for each block of d the steps along the rows, tile by tile as `pack` lays them out.
 template <typename Pack>
-void PackByTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, int64_t stride, char* to, Pack pack) {
-  for (int64_t step = 0; step < n.tokens; ++step) {
+void PackByRows(const Side& side, int64_t d, const BFloat16* x, int64_t stride, char* to, Pack pack) {
+  for (int64_t step = 0; step < side.blocks; ++step) {
     const BFloat16* const from = x + step * kTileTerms * stride;
-    for (int64_t c = 0; c < s.d; c += kTileSide) {
-      char* const tile = to + (c / kBlock * n.tokens + step) * kStepBytes + c / kTileSide % 2 * kTileBytes;
-      pack(from + c, stride, s.tokens - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
+    for (int64_t c = 0; c < d; c += kTileSide) {
+      char* const tile = to + (c / kBlock * side.blocks + step) * kStepBytes + c / kTileSide % 2 * kTileBytes;
+      pack(from + c, stride, side.rows - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
     }
   }
 }
 // As right operands, and as left ones.
-void PackAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, int64_t stride, char* to) {
-  PackByTokens(s, n, x, stride, to, WeaveTile);
+void PackAlongRows(const Side& side, int64_t d, const BFloat16* x, int64_t stride, char* to) {
+  PackByRows(side, d, x, stride, to, WeaveTile);
 }
-void TransposeAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, int64_t stride, char* to) {
-  PackByTokens(s, n, x, stride, to, TransposeTile);
+void TransposeAlongRows(const Side& side, int64_t d, const BFloat16* x, int64_t stride, char* to) {
+  PackByRows(side, d, x, stride, to, TransposeTile);
 }
 
-// A block of tokens as a left operand: where it lies, or, of one that is not whole, a copy beside zeros in `tail`.
-TilePair RowsOf(const AttentionShape& s, const BFloat16* x, int64_t stride, int64_t block, char* tail) {
-  const int64_t first = block * kBlock, rows = std::min(kBlock, s.tokens - first);
+// A block of rows as a left operand: where it lies, or, of one that is not whole, a copy beside zeros in `tail`.
+TilePair RowsOf(const Side& side, int64_t d, const BFloat16* x, int64_t stride, int64_t block, char* tail) {
+  const int64_t first = block * kBlock, rows = std::min(kBlock, side.rows - first);
   const BFloat16* const from = x + first * stride;
   if (rows == kBlock) return TilesOfRows(from, stride * static_cast<int64_t>(sizeof(BFloat16)));
-  const int64_t row = s.d * static_cast<int64_t>(sizeof(BFloat16)) + kTileRowBytes;
+  const int64_t row = d * static_cast<int64_t>(sizeof(BFloat16)) + kTileRowBytes;
   std::memset(tail, 0, static_cast<size_t>(kBlock * row));
-  for (int64_t i = 0; i < rows; ++i) std::memcpy(tail + i * row, from + i * stride, s.d * sizeof(BFloat16));
+  for (int64_t i = 0; i < rows; ++i) std::memcpy(tail + i * row, from + i * stride, d * sizeof(BFloat16));
   return TilesOfRows(tail, row);
 }
 int64_t TailBytes(const AttentionShape& s) {
@@ -122,11 +140,11 @@ struct Forward {
 struct ForwardSpace {
   ForwardSpace(const AttentionShape& s, const Blocks& n, void* memory) {
     Pieces pieces(memory);
-    k = pieces.Take(n.head_bytes());
-    v = pieces.Take(n.head_bytes());
-    row = n.padded + kTileSide;
+    k = pieces.Take(n.head_bytes(n.keys));
+    v = pieces.Take(n.head_bytes(n.keys));
+    row = n.keys.padded + kTileSide;
     scores = pieces.Take<float>(kBlock * row * static_cast<int64_t>(sizeof(float)));
-    p = pieces.Take(kBlock * n.row_bytes());
+    p = pieces.Take(kBlock * n.keys.row_bytes());
     tail = pieces.Take(TailBytes(s));
     size = pieces.Size(memory);
   }
@@ -136,17 +154,20 @@ struct ForwardSpace {
   size_t size;
 };
 
-// A row of raw scores, of which a query sees `visible`, becomes P times its sum, which is returned; zeros up to
-// `computed`, a multiple of 32.
-OF_INLINE float SoftmaxRow(const float* scores, int64_t visible, int64_t computed, float factor, float shift,
-                           BFloat16* p) {
+// A row of raw scores, of which a query sees those from `first` to before `end`, becomes P times its sum, which is
+// returned; zeros around it, from `begin` on and up to `computed`, which are multiples of 32.
+OF_INLINE float SoftmaxRow(const float* scores, int64_t begin, int64_t first, int64_t end, int64_t computed,
+                           float factor, float shift, BFloat16* p) {
   F32s sum = Splat(0);
-  VecLoop(visible, [&](int64_t j, auto lanes) OF_INLINED {
-    const F32s e = Keep(Exp2<4>(Load(scores + j) * factor - shift), lanes);
+  for (int64_t j = begin; j < first; j += kLanes) Store(p + j, Splat(0));
+  VecLoop(end - first, [&](int64_t j, auto lanes) OF_INLINED {
+    const F32s e = Keep(Exp2<4>(Load(scores + first + j) * factor - shift), lanes);
     sum += e;
-    Store(p + j, e);
+    Store(p + first + j, e);
   });
-  for (int64_t j = (visible + kLanes - 1) / kLanes * kLanes; j < computed; j += kLanes) Store(p + j, Splat(0));
+  for (int64_t j = first + (end - first + kLanes - 1) / kLanes * kLanes; j < computed; j += kLanes) {
+    Store(p + j, Splat(0));
+  }
   return Sum(sum);
 }
 
@@ -161,12 +182,13 @@ void StoreOut(const AttentionShape& s, const float* sums, const float* inverse, 
 void ForwardTileHead(const AttentionShape& s, const Forward& h, const Ahead& ahead, const ForwardSpace& space) {
   const Blocks n(s);
   const float factor = s.scale * kLog2OfE;
-  if (s.tokens % kBlock != 0) std::memset(space.p, 0, static_cast<size_t>(kBlock * n.row_bytes()));
-  for (int64_t block = 0; block < n.tokens; ++block) {
+  const int64_t row_bytes = n.keys.row_bytes();
+  if (s.tokens % kBlock != 0) std::memset(space.p, 0, static_cast<size_t>(kBlock * row_bytes));
+  for (int64_t block = 0; block < n.queries.blocks; ++block) {
     const int64_t begin = block * kBlock, rows = std::min(kBlock, s.tokens - begin);
-    const int64_t key_blocks = s.causal ? block + 1 : n.tokens, computed = key_blocks * kBlock;
-    const TilePair q = RowsOf(s, h.q, s.columns, block, space.tail);
-    for (int64_t j = 0; j < key_blocks; ++j) {
+    const BlockRange keys = KeysOf(s, n, block);
+    const TilePair q = RowsOf(n.queries, s.d, h.q, s.columns, block, space.tail);
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
       ZeroSums();
       MultiplyBlock(q, PackedTiles(space.k + j * n.d * kStepBytes), n.d);
       StoreSums(space.scores + j * kBlock, space.row);
@@ -174,10 +196,10 @@ void ForwardTileHead(const AttentionShape& s, const Forward& h, const Ahead& ahe
     alignas(64) float shift[kBlock], sum[kBlock], inverse[kBlock];
     for (int64_t i = 0; i < rows; ++i) {
       const float* const scores = space.scores + i * space.row;
-      const int64_t visible = s.Visible(begin + i);
-      shift[i] = MaxOfRow(scores, visible) * factor;
-      auto* const p = reinterpret_cast<BFloat16*>(space.p + i * n.row_bytes());
-      sum[i] = SoftmaxRow(scores, visible, computed, factor, shift[i], p);
+      const int64_t first = s.FirstVisible(begin + i), end = s.Visible(begin + i);
+      shift[i] = MaxOfRow(scores + first, end - first) * factor;
+      auto* const p = reinterpret_cast<BFloat16*>(space.p + i * row_bytes);
+      sum[i] = SoftmaxRow(scores, keys.begin * kBlock, first, end, keys.end * kBlock, factor, shift[i], p);
       ahead.Ask<BFloat16>(s, begin + i, {h.q}, {h.out}, {h.k, h.v}, {});
     }
     VecLoop(rows, [&](int64_t i, auto lanes) {
@@ -188,7 +210,8 @@ void ForwardTileHead(const AttentionShape& s, const Forward& h, const Ahead& ahe
     alignas(64) float sums[kBlock * kBlock];
     for (int64_t c = 0; c < n.d; ++c) {
       ZeroSums();
-      MultiplyBlock(TilesOfRows(space.p, n.row_bytes()), PackedTiles(space.v + c * n.tokens * kStepBytes), key_blocks);
+      MultiplyBlock(TilesOfRows(space.p + keys.begin * kTileRowBytes, row_bytes),
+                    PackedTiles(space.v + (c * n.keys.blocks + keys.begin) * kStepBytes), keys.end - keys.begin);
       StoreSums(sums, kBlock);
       StoreOut(s, sums, inverse, rows, h.out + begin * s.columns + c * kBlock);
     }
@@ -200,16 +223,17 @@ void ForwardTileHead(const AttentionShape& s, const Forward& h, const Ahead& ahe
 struct BackwardSpace {
   BackwardSpace(const AttentionShape& s, const Blocks& n, void* memory) {
     Pieces pieces(memory);
-    const int64_t kept = s.group > 1 ? n.padded * s.d * static_cast<int64_t>(sizeof(float)) : 0;
+    const int64_t kept = s.group > 1 ? n.keys.padded * s.d * static_cast<int64_t>(sizeof(float)) : 0;
     for (float** sums : {&dk, &dv}) *sums = pieces.Take<float>(kept);
-    for (char** packed : {&q_along_d, &dout_along_d, &q, &dout, &k}) *packed = pieces.Take(n.head_bytes());
-    p = pieces.Take(kBlock * n.row_bytes());
-    ds = pieces.Take(kBlock * n.row_bytes());
-    ds_by_keys = pieces.Take(n.tokens * n.keys_of_dq() * kStepBytes);
+    for (char** packed : {&q_along_d, &dout_along_d, &q, &dout}) *packed = pieces.Take(n.head_bytes(n.queries));
+    k = pieces.Take(n.head_bytes(n.keys));
+    p = pieces.Take(kBlock * n.queries.row_bytes());
+    ds = pieces.Take(kBlock * n.queries.row_bytes());
+    ds_by_keys = pieces.Take(n.queries.blocks * n.keys_of_dq() * kStepBytes);
     const int64_t floats = static_cast<int64_t>(sizeof(float));
-    dq = pieces.Take<float>(n.tokens > n.keys_of_dq() ? n.padded * s.d * floats : 0);
-    lse = pieces.Take<float>(n.padded * floats);
-    dots = pieces.Take<float>(n.padded * floats);
+    dq = pieces.Take<float>(n.keys.blocks > n.keys_of_dq() ? n.queries.padded * s.d * floats : 0);
+    lse = pieces.Take<float>(n.queries.padded * floats);
+    dots = pieces.Take<float>(n.queries.padded * floats);
     k_tail = pieces.Take(TailBytes(s));
     v_tail = pieces.Take(TailBytes(s));
     size = pieces.Size(memory);
@@ -221,7 +245,7 @@ struct BackwardSpace {
   char *p, *ds;                    // rows: 32 keys' P^T and dS^T
   char* ds_by_keys;                // for each block of queries dS^T of the last keys, as a right operand
   float* dq;                       // sums of dQ^T, block by block, if one pass does not have all keys
-  float *lse, *dots;               // by query: lse / ln 2, and dout . out
+  float *lse, *dots;               // by query: lse / ln 2, and dout . out less dlse
   char *k_tail, *v_tail;
   size_t size;
 };
@@ -234,17 +258,17 @@ class TileHeadGradient {
       : s_(s), h_(h), member_(member), n_(s), space_(space), factor_(s.scale * kLog2OfE) {}
 
   void Run(const Ahead& ahead) const {
-    PackAlongD(s_, n_, h_.q, s_.columns, space_.q_along_d);
-    PackAlongD(s_, n_, h_.dout, s_.columns, space_.dout_along_d);
-    PackAlongTokens(s_, n_, h_.q, s_.columns, space_.q);
-    PackAlongTokens(s_, n_, h_.dout, s_.columns, space_.dout);
-    if (member_ == 0) TransposeAlongTokens(s_, n_, h_.k, s_.kv_columns, space_.k);
+    PackAlongD(n_.queries, n_.d, h_.q, s_.columns, space_.q_along_d);
+    PackAlongD(n_.queries, n_.d, h_.dout, s_.columns, space_.dout_along_d);
+    PackAlongRows(n_.queries, s_.d, h_.q, s_.columns, space_.q);
+    PackAlongRows(n_.queries, s_.d, h_.dout, s_.columns, space_.dout);
+    if (member_ == 0) TransposeAlongRows(n_.keys, s_.d, h_.k, s_.kv_columns, space_.k);
     FindDots();
-    for (int64_t first = 0; first < n_.tokens; first += n_.keys_of_dq()) {
-      const int64_t last = std::min(n_.tokens, first + n_.keys_of_dq());
+    for (int64_t first = 0; first < n_.keys.blocks; first += n_.keys_of_dq()) {
+      const int64_t last = std::min(n_.keys.blocks, first + n_.keys_of_dq());
       for (int64_t block = first; block < last; ++block) {
         GiveKeys(block, block - first);
-        for (int64_t i = block * kBlock; i < std::min(s_.tokens, (block + 1) * kBlock); ++i) {
+        for (int64_t i = block * kBlock; i < std::min(s_.keys, (block + 1) * kBlock); ++i) {
           ahead.Ask<BFloat16>(s_, i, {h_.q, h_.dout, h_.out}, {h_.dq}, {h_.k, h_.v}, {h_.dk, h_.dv});
         }
       }
@@ -253,28 +277,23 @@ class TileHeadGradient {
   }
 
  private:
-  int64_t FirstQueries(int64_t key_block) const { return s_.causal ? key_block : 0; }
-
   void FindDots() const {
     for (int64_t i = 0; i < s_.tokens; ++i) {
-      const BFloat16 *const dout = h_.dout + i * s_.columns, *const out = h_.out + i * s_.columns;
-      F32s dot = Splat(0);
-      for (int64_t c = 0; c < s_.d; c += kLanes) dot += Load(dout + c) * Load(out + c);
-      space_.dots[i] = Sum(dot);
+      space_.dots[i] = MeanOfGradients(s_, h_, i);
       space_.lse[i] = h_.lse[i] * kLog2OfE;
     }
     // Queries that there are not: their rows of Q and dout are zeros, and so is what they add to dK and dV.
-    std::fill(space_.dots + s_.tokens, space_.dots + n_.padded, 0.0f);
-    std::fill(space_.lse + s_.tokens, space_.lse + n_.padded, 0.0f);
+    std::fill(space_.dots + s_.tokens, space_.dots + n_.queries.padded, 0.0f);
+    std::fill(space_.lse + s_.tokens, space_.lse + n_.queries.padded, 0.0f);
   }
 
   // dK and dV of a block of keys, and its dS^T for dQ.
   void GiveKeys(int64_t block, int64_t step) const {
-    const TilePair k = RowsOf(s_, h_.k, s_.kv_columns, block, space_.k_tail),
-                   v = RowsOf(s_, h_.v, s_.kv_columns, block, space_.v_tail);
-    const int64_t first = FirstQueries(block);
+    const TilePair k = RowsOf(n_.keys, s_.d, h_.k, s_.kv_columns, block, space_.k_tail),
+                   v = RowsOf(n_.keys, s_.d, h_.v, s_.kv_columns, block, space_.v_tail);
+    const BlockRange seen_by = QueriesOf(s_, n_, block);
     alignas(64) float scores[kBlock * kBlock], dp[kBlock * kBlock];
-    for (int64_t queries = first; queries < n_.tokens; ++queries) {
+    for (int64_t queries = seen_by.begin; queries < seen_by.end; ++queries) {
       const int64_t at = queries * n_.d * kStepBytes;
       ZeroSums();
       MultiplyBlock(k, PackedTiles(space_.q_along_d + at), n_.d);
@@ -290,7 +309,7 @@ class TileHeadGradient {
 
   // S^T and dP^T of some keys and queries become P^T and dS^T, in rows, and dS^T by pairs of keys.
   void GiveDs(int64_t block, int64_t queries, const float* scores, const float* dp, char* by_keys) const {
-    const int64_t first_query = queries * kBlock, row_bytes = n_.row_bytes();
+    const int64_t first_query = queries * kBlock, row_bytes = n_.queries.row_bytes();
     for (int64_t i = 0; i < kBlock; i += 2) {
       for (int64_t j = 0; j < kBlock; j += kLanes) {
         const F32s lse = Load(space_.lse + first_query + j), dot = Load(space_.dots + first_query + j);
@@ -299,9 +318,10 @@ class TileHeadGradient {
           const int64_t at = (i + key) * kBlock + j;
           F32s p = Exp2<4>(Load(scores + at) * factor_ - lse);
           F32s ds = p * (Load(dp + at) - dot) * s_.scale;
-          const int64_t hidden = HiddenQueries(block * kBlock + i + key, first_query + j);
-          if (hidden > 0) {
-            const I32s seen = Mask(SomeLanes{static_cast<int>(std::min(hidden, kLanes))}) == 0;
+          const BlockRange lanes = Seeing(block * kBlock + i + key, first_query + j);
+          if (lanes.begin > 0 || lanes.end < kLanes) {
+            const I32s seen = Mask(SomeLanes{static_cast<int>(std::min(lanes.end, kLanes))}) &
+                              ~Mask(SomeLanes{static_cast<int>(std::min(lanes.begin, kLanes))});
             p = seen ? p : Splat(0);
             ds = seen ? ds : Splat(0);
           }
@@ -315,18 +335,20 @@ class TileHeadGradient {
       }
     }
   }
-  // How many queries from `query` on do not see the key.
-  int64_t HiddenQueries(int64_t key, int64_t query) const {
-    if (key >= s_.tokens) return kBlock;
-    return s_.causal ? key - query : 0;
+  // Which of the queries from `query` on see the key.
+  BlockRange Seeing(int64_t key, int64_t query) const {
+    if (key >= s_.keys) return {0, 0};
+    return {s_.causal ? std::max<int64_t>(0, key - query) : 0,
+            s_.window > 0 ? std::max<int64_t>(0, key + s_.window - query) : kLanes};
   }
 
   // The sums over all queries that see the block of keys, of its rows of P^T or dS^T. They go on in `kept` until the
   // last head of the group.
   void GiveSums(const char* rows, const char* by_queries, int64_t block, float* kept, BFloat16* to) const {
     const bool is_last = member_ + 1 == s_.group;
-    const int64_t first = FirstQueries(block), keys = std::min(kBlock, s_.tokens - block * kBlock);
-    const TilePair a = TilesOfRows(rows + first * kTileRowBytes, n_.row_bytes());
+    const BlockRange seen_by = QueriesOf(s_, n_, block);
+    const int64_t keys = std::min(kBlock, s_.keys - block * kBlock);
+    const TilePair a = TilesOfRows(rows + seen_by.begin * kTileRowBytes, n_.queries.row_bytes());
     alignas(64) float sums[kBlock * kBlock];
     for (int64_t c = 0; c < n_.d; ++c) {
       float* const so_far = kept + (block * n_.d + c) * kBlock * kBlock;
@@ -335,7 +357,8 @@ class TileHeadGradient {
       } else {
         LoadSums(so_far, kBlock);
       }
-      MultiplyBlock(a, PackedTiles(by_queries + (c * n_.tokens + first) * kStepBytes), n_.tokens - first);
+      MultiplyBlock(a, PackedTiles(by_queries + (c * n_.queries.blocks + seen_by.begin) * kStepBytes),
+                    seen_by.end - seen_by.begin);
       StoreSums(is_last ? sums : so_far, kBlock);
       for (int64_t i = 0; is_last && i < keys; ++i) {
         StoreLine<false>(to + (block * kBlock + i) * s_.kv_columns + c * kBlock, sums + i * kBlock);
@@ -346,18 +369,21 @@ class TileHeadGradient {
   // dQ^T += K^T dS^T of the blocks of keys from `first` to `last`; what has all its keys goes out.
   void AddDq(int64_t first, int64_t last) const {
     alignas(64) float sums[kBlock * kBlock];
-    for (int64_t queries = FirstQueries(first); queries < n_.tokens; ++queries) {
-      const int64_t end = s_.causal ? std::min(last, queries + 1) : last;
-      const bool is_last = end == (s_.causal ? queries + 1 : n_.tokens);
+    for (int64_t queries = 0; queries < n_.queries.blocks; ++queries) {
+      const BlockRange seen = KeysOf(s_, n_, queries);
+      const int64_t begin = std::max(first, seen.begin), end = std::min(last, seen.end);
+      if (begin >= end) continue;
+      const bool is_last = end == seen.end;
       for (int64_t c = 0; c < n_.d; ++c) {
         float* const kept = space_.dq + (queries * n_.d + c) * kBlock * kBlock;
-        if (first == 0) {
+        if (begin == seen.begin) {
           ZeroSums();
         } else {
           LoadSums(kept, kBlock);
         }
-        MultiplyBlock(PackedTiles(space_.k + (c * n_.tokens + first) * kStepBytes),
-                      PackedTiles(space_.ds_by_keys + queries * n_.keys_of_dq() * kStepBytes), end - first);
+        const int64_t at = queries * n_.keys_of_dq() + begin - first;
+        MultiplyBlock(PackedTiles(space_.k + (c * n_.keys.blocks + begin) * kStepBytes),
+                      PackedTiles(space_.ds_by_keys + at * kStepBytes), end - begin);
         StoreSums(is_last ? sums : kept, kBlock);
         if (is_last) StoreTransposed(sums, queries, c);
       }
@@ -400,9 +426,7 @@ void ForEachHead(const KernelArgs& args, const AttentionShape& s, size_t scratch
 
 }  // namespace
 
-bool SuitsTiles(const AttentionShape& s) {
-  return s.d > 0 && s.d % kTileTerms == 0 && s.tokens > 0 && s.keys == s.tokens && s.window == 0;
-}
+bool SuitsTiles(const AttentionShape& s) { return s.d > 0 && s.d % kTileTerms == 0 && s.tokens > 0 && s.keys > 0; }
 
 size_t ForwardTileScratch(const AttentionShape& s) { return ForwardSpace(s, Blocks(s), nullptr).size; }
 size_t BackwardTileScratch(const AttentionShape& s) { return BackwardSpace(s, Blocks(s), nullptr).size; }
@@ -417,8 +441,8 @@ const char* AttentionOnTiles(const KernelArgs& args) {
     const Blocks n(s);
     const ForwardSpace space(s, n, scratch);
     if (member == 0) {
-      PackAlongD(s, n, h.k, s.kv_columns, space.k);
-      PackAlongTokens(s, n, h.v, s.kv_columns, space.v);
+      PackAlongD(n.keys, n.d, h.k, s.kv_columns, space.k);
+      PackAlongRows(n.keys, s.d, h.v, s.kv_columns, space.v);
     }
     ForwardTileHead(s, h, ahead, space);
   });
@@ -427,8 +451,9 @@ const char* AttentionOnTiles(const KernelArgs& args) {
 
 const char* AttentionGradOnTiles(const KernelArgs& args) {
   const AttentionShape s(args.in[1], args.in[2], *args.attrs);
+  const float* const dlse = AttentionScores(args, 1).dlse;
   ForEachHead(args, s, BackwardTileScratch(s), [&](int64_t head, int64_t member, const Ahead& ahead, char* scratch) {
-    const AttentionHead<BFloat16> h = GradientHead<BFloat16>(args, s, head);
+    const AttentionHead<BFloat16> h = GradientHead<BFloat16>(args, s, dlse, head);
     const BackwardSpace space(s, Blocks(s), scratch);
     TileHeadGradient(s, h, member, space).Run(ahead);
   });

@@ -17,15 +17,15 @@
 
 namespace oneflow::cpu {
 
-// Whether heads of this shape use tiles: the processor has them, a head has a multiple of 32 columns, and there are as
-// many keys as queries and no window.
+// Whether heads of this shape use tiles: the processor has them, a head has a multiple of 32 columns, and there are
+// queries and keys.
 bool SuitsTiles(const AttentionShape& shape);
 
 // Bytes of workspace for each thread.
 size_t ForwardTileScratch(const AttentionShape& shape);
 size_t BackwardTileScratch(const AttentionShape& shape);
 
-// The ops, on operands of bf16. REQUIRES: SuitsTiles(), and the workspace.
+// The ops, on operands of bf16. REQUIRES: SuitsTiles(), plain scores (kernels/attention_scores.h), and the workspace.
 const char* AttentionOnTiles(const KernelArgs& args);
 const char* AttentionGradOnTiles(const KernelArgs& args);
 

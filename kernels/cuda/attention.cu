@@ -2,15 +2,16 @@
 // "FlashAttention", 2022).
 //
 //   forward   S = scale Q K^T,  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
-//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = scale P (dP - D)
+//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i - dlse_i,  dS = scale P (dP - D)
 //             dV = P^T dout,  dK = dS^T Q     a block per tile of keys, walking through the queries of their heads
 //             dQ = dS K                       a block per tile of queries, walking through the keys
 //
 // The scores of the backward pass are computed twice, so that every element has one writer: the same result in every
 // run, no atomics.
 //
-// All of this is for f32, which tensor cores do not multiply, and for heads of 16-bit floats for which cuDNN has no
-// kernel (cudnn_attention.h).
+// All of this is for f32, which tensor cores do not multiply, for heads of 16-bit floats for which cuDNN has no kernel
+// (cudnn_attention.h), for scores that are capped, hidden between documents or dropped (kernels/attention_scores.h),
+// and for gradients that come through lse. A query that sees no key has out = 0 and lse = -inf.
 #include <cmath>
 #include <memory>
 
@@ -33,6 +34,7 @@ __global__ void __launch_bounds__(kThreads)
   // Under a causal mask the last tiles have most to do: they begin first.
   const int64_t pair = blockIdx.x / tiles, first = int64_t{tiles - 1 - blockIdx.x % tiles} * R;
   const HeadRows<const X> key_rows = OfKeys(s, k, pair / s.group), value_rows = OfKeys(s, v, pair / s.group);
+  const PairScores of_pair(s, pair);
 
   float top[T::kM], total[T::kM];  // running maximum, and sum of exponentials below it, of each row
   float4 sum[T::kM][T::kN] = {};
@@ -55,15 +57,18 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < T::kM; ++j) {
         const int64_t column = key + tx + kSide * j;
-        const bool visible = Sees(s, query, column);
-        scores[i][j] = visible ? scores[i][j] * s.scale : -INFINITY;
+        scores[i][j] = of_pair.Sees(query, column) ? of_pair.Of(scores[i][j]) : -INFINITY;
         new_top = MaxOf()(new_top, scores[i][j]);
       }
       new_top = ReduceRow(new_top, MaxOf());
       const float shift = new_top == -INFINITY ? 0.0f : new_top;  // a row may see no key of a tile, or of any
       float part = 0;
 #pragma unroll
-      for (int j = 0; j < T::kM; ++j) part += scores[i][j] = expf(scores[i][j] - shift);
+      for (int j = 0; j < T::kM; ++j) {
+        const float weight = expf(scores[i][j] - shift);
+        part += weight;
+        scores[i][j] = weight * of_pair.Kept(query, key + tx + kSide * j);
+      }
       const float shrink = expf(top[i] - shift);
       total[i] = total[i] * shrink + ReduceRow(part, SumOf());
       top[i] = new_top;
@@ -80,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
   float inverse[T::kM];
 #pragma unroll
   for (int i = 0; i < T::kM; ++i) {
-    inverse[i] = 1 / total[i];
+    inverse[i] = total[i] == 0 ? 0 : 1 / total[i];
     const int64_t query = first + ty * T::kM + i;
     if (tx == 0 && query < s.tokens) lse[pair * s.tokens + query] = top[i] + logf(total[i]);
   }
@@ -94,7 +99,7 @@ struct GradTensors {
   X *dq, *dk, *dv;
 };
 
-// delta[pair][token] = dout . out of that head and token: a warp each.
+// delta[pair][token] = dout . out - dlse of that head and token: a warp each.
 template <typename X>
 __global__ void DeltaKernel(Shape s, int64_t tasks, Divisor<uint64_t> tokens, GradTensors<X> x, float* delta) {
   const Team<kWarp> team;
@@ -104,7 +109,7 @@ __global__ void DeltaKernel(Shape s, int64_t tasks, Divisor<uint64_t> tokens, Gr
     float dot = 0;
     for (int64_t i = team.member(); i < s.d; i += kWarp) dot += Widen(x.dout[at + i]) * Widen(x.out[at + i]);
     dot = Reduce<kWarp>(dot, SumOf());
-    if (team.member() == 0) delta[task] = dot;
+    if (team.member() == 0) delta[task] = s.scores.dlse == nullptr ? dot : dot - s.scores.dlse[task];
   }
 }
 
@@ -142,6 +147,7 @@ __global__ void __launch_bounds__(kThreads)
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   const int64_t pair = blockIdx.x / tiles, first = int64_t{tiles - 1 - blockIdx.x % tiles} * R;
   const HeadRows<const X> keys = OfKeys(s, x.k, pair / s.group), values = OfKeys(s, x.v, pair / s.group);
+  const PairScores of_pair(s, pair);
 
   float row_lse[T::kM], row_delta[T::kM];
 #pragma unroll
@@ -161,9 +167,10 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < T::kM; ++i) {
 #pragma unroll
       for (int j = 0; j < T::kM; ++j) {
-        const bool visible = Sees(s, first + ty * T::kM + i, key + tx + kSide * j);
-        const float p = visible ? expf(scores[i][j] * s.scale - row_lse[i]) : 0.0f;
-        grads[i][j] = p * (grads[i][j] - row_delta[i]) * s.scale;
+        const int64_t query = first + ty * T::kM + i, column = key + tx + kSide * j;
+        const float score = of_pair.Of(scores[i][j]);
+        const float p = of_pair.Sees(query, column) ? expf(score - row_lse[i]) : 0.0f;
+        grads[i][j] = p * (grads[i][j] * of_pair.Kept(query, column) - row_delta[i]) * of_pair.Slope(score);
       }
     }
     StoreWeights<D, R>(grads, block.weights());
@@ -188,6 +195,7 @@ __global__ void __launch_bounds__(kThreads)
   float4 dk[T::kM][T::kN] = {}, dv[T::kM][T::kN] = {};
   for (int64_t pair = kv_pair * s.group; pair < (kv_pair + 1) * s.group; ++pair) {
     const HeadRows<const X> queries = OfQueries(s, x.q, pair), gradients = OfQueries(s, x.dout, pair);
+    const PairScores of_pair(s, pair);
     const int64_t end = s.QueriesEnd<R>(first);
     for (int64_t query = s.QueriesBegin<R>(first); query < end; query += R) {
       float scores[T::kM][T::kM], grads[T::kM][T::kM];
@@ -199,9 +207,11 @@ __global__ void __launch_bounds__(kThreads)
         const float column_delta = column < s.tokens ? delta[pair * s.tokens + column] : 0;
 #pragma unroll
         for (int i = 0; i < T::kM; ++i) {
-          const bool visible = Sees(s, column, first + ty * T::kM + i);
-          scores[i][j] = visible ? expf(scores[i][j] * s.scale - column_lse) : 0.0f;
-          grads[i][j] = scores[i][j] * (grads[i][j] - column_delta) * s.scale;
+          const int64_t row = first + ty * T::kM + i;
+          const float score = of_pair.Of(scores[i][j]), kept = of_pair.Kept(column, row);
+          const float p = of_pair.Sees(column, row) ? expf(score - column_lse) : 0.0f;
+          grads[i][j] = p * (grads[i][j] * kept - column_delta) * of_pair.Slope(score);
+          scores[i][j] = p * kept;
         }
       }
       StoreWeights<D, R>(scores, block.weights());
@@ -224,6 +234,7 @@ const char* LaunchTiles(int held_tiles, int64_t rows, int64_t pairs, cudaStream_
   const size_t bytes = (held_tiles * Tile<D, R>::kSize + R * Tile<D, R>::kWeights) * sizeof(float);
   if (const char* error = AllowSharedMemory<kKernel>(bytes)) return error;
   const int64_t tiles = (rows + R - 1) / R;
+  if (tiles * pairs == 0) return nullptr;
   return Launch({stream, static_cast<unsigned>(tiles * pairs), bytes}, kKernel, s, tiles, args...);
 }
 
@@ -240,10 +251,11 @@ const char* Backward(const KernelArgs& args, const Shape& s) {
   const auto out = [&](int i) { return args.out[i].as<X>(); };
   const GradTensors<X> x = {in(0), in(1), in(2), in(3), in(4), args.in[5].as<const float>(), out(0), out(1), out(2)};
   float* const delta = static_cast<float*>(args.workspace);
-  const int64_t tasks = s.pairs() * s.tokens;
-  if (const char* error = Launch({Stream(args), Blocks(tasks, kThreads / kWarp)}, DeltaKernel<X>, s, tasks,
-                                 Divisor<uint64_t>(s.tokens), x, delta)) {
-    return error;
+  if (const int64_t tasks = s.pairs() * s.tokens; tasks > 0) {
+    if (const char* error = Launch({Stream(args), Blocks(tasks, kThreads / kWarp)}, DeltaKernel<X>, s, tasks,
+                                   Divisor<uint64_t>(s.tokens), x, delta)) {
+      return error;
+    }
   }
   if (const char* error =
           LaunchTiles<QueryGradKernel<D, R, X>, D, R>(4, s.tokens, s.pairs(), Stream(args), s, x, delta)) {
@@ -274,11 +286,10 @@ const char* RunFused(const CudnnAttention& fused, const AttentionTensors& tensor
   return fused.Run(tensors, reinterpret_cast<void*>(aligned), Stream(args));
 }
 
-// in: q, k, v; out: out, lse[b,n,t].
+// in: q, k, v and documents; out: out, lse[b,n,t].
 template <typename X>
 const char* Attention(const KernelArgs& args) {
-  const Shape s(args.in[0], args.in[1], *args.attrs);
-  if (s.is_empty()) return nullptr;
+  const Shape s(args, 0);
   if (const auto& fused = static_cast<const Prepared*>(args.state)->fused; fused != nullptr) {
     return RunFused(*fused,
                     {.q = args.in[0].data,
@@ -291,11 +302,10 @@ const char* Attention(const KernelArgs& args) {
   return ByHeadSize(s.d, [&]<int D, int R>() { return Forward<X, D, R>(args, s); });
 }
 
-// in: dout, q, k, v, out, lse; out: dq, dk, dv.
+// in: dout, q, k, v, out, lse, documents and dlse; out: dq, dk, dv.
 template <typename X>
 const char* AttentionGrad(const KernelArgs& args) {
-  const Shape s(args.in[1], args.in[2], *args.attrs);
-  if (s.is_empty()) return nullptr;
+  const Shape s(args, 1);
   if (const auto& fused = static_cast<const Prepared*>(args.state)->fused; fused != nullptr) {
     return RunFused(*fused,
                     {.q = args.in[1].data,
@@ -327,17 +337,21 @@ AttentionProblem ProblemOf(const KernelArgs& args, const Shape& s) {
           .scale = s.scale};
 }
 
+// Whether cuDNN is asked for a kernel.
+bool MayBeFused(const KernelArgs& args, const Shape& s, int query) {
+  return !s.is_empty() && IsNarrow(args.in[query].dtype) && s.scores.are_plain() && !s.scores.has_lse_gradient;
+}
+
 // Without a state: the most that it may be.
 template <int kQuery>
 size_t AttentionWorkspace(const KernelArgs& args) {
-  const Shape s(args.in[kQuery], args.in[kQuery + 1], *args.attrs);
-  if (s.is_empty()) return 0;
+  const Shape s(args, kQuery);
   const size_t ours = kQuery == 1 ? static_cast<size_t>(s.pairs() * s.tokens) * sizeof(float) : 0;
   const auto* const prepared = static_cast<const Prepared*>(args.state);
   size_t fused = 0;
   if (prepared != nullptr && prepared->fused != nullptr) {
     fused = prepared->fused->workspace_bytes() + kScratchAlignment;
-  } else if (prepared == nullptr && IsNarrow(args.in[kQuery].dtype)) {
+  } else if (prepared == nullptr && MayBeFused(args, s, kQuery)) {
     const AttentionProblem problem = ProblemOf<kQuery>(args, s);
     fused = ExpectedScratch(problem, CallOf(problem)) + kScratchAlignment;
   }
@@ -347,9 +361,9 @@ size_t AttentionWorkspace(const KernelArgs& args) {
 // Refuses heads that are too large for either.
 template <int kQuery>
 std::shared_ptr<void> Prepare(const KernelArgs& args) {
-  const Shape s(args.in[kQuery], args.in[kQuery + 1], *args.attrs);
+  const Shape s(args, kQuery);
   auto prepared = std::make_shared<Prepared>();
-  if (!s.is_empty() && IsNarrow(args.in[kQuery].dtype)) {
+  if (MayBeFused(args, s, kQuery)) {
     prepared->fused = MakeCudnnAttention(ProblemOf<kQuery>(args, s));
   }
   if (prepared->fused == nullptr && s.d > kMaxHead) return nullptr;

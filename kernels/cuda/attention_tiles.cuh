@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+#include "kernels/attention_scores.h"
 #include "kernels/cuda/division.h"
 #include "kernels/cuda/half.cuh"
 
@@ -21,14 +22,17 @@ inline constexpr int kMaxHead = 256;
 // Of q[b,t,columns] and k[b,s,kv_columns], whose columns are the heads of this shard. Head h of q reads the h /
 // group-th of k and v. A pair is a head of a sample: of q, or of k.
 struct Shape {
-  Shape(const TensorArg& q, const TensorArg& k, const AttrMap& attrs)
-      : batch(q.dims[0]),
-        tokens(q.dims[1]),
-        columns(q.dims[2]),
-        keys(k.dims[1]),
-        kv_columns(k.dims[2]),
-        window(attrs.Int("window")),
-        causal(attrs.Bool("causal")) {
+  // `query` is input 0 of attention, input 1 of its gradient.
+  Shape(const KernelArgs& args, int query) : scores(args, query), act(args.act) {
+    const TensorArg &q = args.in[query], &k = args.in[query + 1];
+    const AttrMap& attrs = *args.attrs;
+    batch = q.dims[0];
+    tokens = q.dims[1];
+    columns = q.dims[2];
+    keys = k.dims[1];
+    kv_columns = k.dims[2];
+    window = attrs.Int("window");
+    causal = attrs.Bool("causal");
     const int64_t logical_heads = attrs.Int("heads", 1);
     d = logical_heads < 1 ? 0 : q.logical_dims[2] / logical_heads;
     heads = d == 0 ? 0 : columns / d;
@@ -43,10 +47,12 @@ struct Shape {
   Divisor<uint64_t> by_heads, by_kv_heads;
   float scale;
   bool causal;
+  AttentionScores scores;
+  const ActNumbers* act;
 
   int64_t pairs() const { return batch * heads; }
   int64_t kv_pairs() const { return batch * kv_heads; }
-  bool is_empty() const { return pairs() * tokens == 0; }
+  bool is_empty() const { return pairs() * tokens * keys == 0; }
   // Where a pair's head of q begins, and of k.
   __device__ int64_t HeadOffset(int64_t pair) const {
     const auto [sample, head] = by_heads.Divide(pair);
@@ -243,9 +249,45 @@ __device__ float ReduceRow(float value, Op op) {
   return value;
 }
 
-// Whether the query sees the key; both may be beyond the last one.
-__device__ inline bool Sees(const Shape& s, int64_t query, int64_t key) {
-  return query < s.tokens && key < s.keys && (!s.causal || key <= query) && (s.window == 0 || key + s.window > query);
-}
+// The scores of a pair: what makes probabilities of products.
+class PairScores {
+ public:
+  __device__ PairScores(const Shape& s, int64_t pair) : s_(s) {
+    const auto [sample, head] = s.by_heads.Divide(pair);
+    if (s.scores.has_documents) {
+      queries_ = s.scores.query_documents + static_cast<int64_t>(sample) * s.tokens;
+      keys_ = s.scores.key_documents + static_cast<int64_t>(sample) * s.keys;
+    }
+    if (!s.scores.drops) return;
+    step_ = static_cast<uint64_t>(s.act->step);
+    first_ = static_cast<uint64_t>(s.act->micro_batch * s.scores.whole + s.scores.IndexOf(sample, head, 0));
+  }
+
+  // Whether the query sees the key; both may be beyond the last one.
+  __device__ bool Sees(int64_t query, int64_t key) const {
+    return query < s_.tokens && key < s_.keys && (!s_.causal || key <= query) &&
+           (s_.window == 0 || key + s_.window > query) && (keys_ == nullptr || queries_[query] == keys_[key]);
+  }
+  __device__ float Of(float product) const {
+    const float score = product * s_.scale, cap = s_.scores.soft_cap;
+    return cap == 0 ? score : cap * tanhf(score / cap);
+  }
+  // Of a score by its product.
+  __device__ float Slope(float score) const {
+    const float share = s_.scores.soft_cap == 0 ? 0 : score / s_.scores.soft_cap;
+    return s_.scale * (1 - share * share);
+  }
+  // What the probability is multiplied by.
+  __device__ float Kept(int64_t query, int64_t key) const {
+    if (!s_.scores.drops) return 1;
+    const uint64_t index = first_ + static_cast<uint64_t>(query * s_.scores.keys + key);
+    return RandomBits(s_.scores.key, step_, index) >> 8 >= s_.scores.threshold ? s_.scores.kept : 0;
+  }
+
+ private:
+  const Shape& s_;
+  const int32_t *queries_ = nullptr, *keys_ = nullptr;
+  uint64_t step_ = 0, first_ = 0;
+};
 
 }  // namespace oneflow::cuda::attention

@@ -1,7 +1,6 @@
 // dropout: y = keep ? x / (1 - rate) : 0, where each LOGICAL element draws its own bits, so that the result is the same
 // however the tensor is cut and the gradient is the same kernel on dy. A thread takes four neighbours, which mostly
 // share one Philox block.
-#include <cmath>
 
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/half.cuh"
@@ -67,10 +66,7 @@ const char* Dropout(const KernelArgs& args) {
   if (logical.size() > kMaxRank) return "dropout in more than 8 merged dimensions";
   const Draw draw = {
       RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key"))), first,
-      whole,
-      // ToUniform(bits) >= rate, as integers.
-      static_cast<uint32_t>(std::ceil(static_cast<double>(static_cast<float>(rate)) * 16777216.0)),
-      rate < 1 ? static_cast<float>(1 / (1 - rate)) : 0.0f};
+      whole, DropThreshold(rate), KeptScale(rate)};
   return WithIndex(x.count, [&](auto index) {
     using Index = decltype(index);
     return Launch({Stream(args), Blocks(x.count, 4 * kThreads)}, DropoutKernel<T, Index>, x.count,

@@ -58,7 +58,7 @@ Tensor Block(const GptConfig& config, const Tensor& input, double dropout) {
                                              .output_init = residual_init,
                                              .says_how_it_lies = config.stream.has_value(),
                                              .kept_scores = config.kept_scores,
-                                             .dropout = dropout});
+                                             .dropout = config.kept_scores.has_value() ? dropout : 0});
   const Tensor x = OnStream(config, Add(input, Dropout(OnStream(config, attended), dropout)));
   const Tensor processed = nn::Mlp(Normalized(config, x, "ln2"), "mlp",
                                    {.hidden = 4 * config.width,

@@ -52,9 +52,10 @@ Tensor Mixed(const Tensor& q, const Tensor& k, const Tensor& v, int64_t kv_heads
                                 .kv_heads = kv_heads,
                                 .causal = options.causal,
                                 .window = options.window,
-                                .scale = options.scale};
-  if (options.soft_cap == 0 && !options.added.valid()) return Attention(q, k, v, heads, loc);
-  return ScoredAttention(q, k, v, heads, {.soft_cap = options.soft_cap, .added = options.added}, loc);
+                                .scale = options.scale,
+                                .soft_cap = options.soft_cap,
+                                .dropout = options.dropout};
+  return ScoredAttention(q, k, v, heads, {.documents = options.documents, .added = options.added}, loc);
 }
 
 // Whether attention of x to y with these heads exists; otherwise the builder fails.
@@ -73,9 +74,11 @@ bool IsPossible(const Tensor& x, const Tensor& y, absl::string_view name, int64_
   }
   const bool has_plain_heads = x.id() == y.id() && kv_heads == options.heads && options.head_width == 0 &&
                                options.window == 0 && options.scale == 0 && options.soft_cap == 0 &&
-                               !options.added.valid();
+                               !options.documents.valid() && !options.added.valid();
   if (options.kept_scores.has_value() && !(has_plain_heads && options.causal)) {
-    return fail("scores are kept only of causal heads without groups, windows or a width of their own");
+    return fail(
+        "scores are kept only of causal heads without groups, windows, caps, documents, added scores or a "
+        "width of their own");
   }
   return true;
 }

@@ -25,7 +25,8 @@ struct AttentionOptions {
   bool offset_norms = false;                 // these are OffsetRmsNorm (norm.h)
   std::optional<AttrMap> rotary;             // attributes of the op `rotary`, for q and k
   double scale = 0;                          // of the scores; 0: 1 / sqrt(width of a head)
-  double soft_cap = 0;                       // of the scores, which are then all in memory (ScoredAttention); 0: none
+  double soft_cap = 0;                       // c: scores are c tanh(score / c); 0: as they are
+  Tensor documents;                          // i32[batch, time], if valid: a token sees those of its own document alone
   Tensor added;                              // to the scores, to whose shape it broadcasts; they are in memory then too
   std::string init = "normal(0.02)";         // of q, k, v
   std::string query_init;                    // of q; empty: as k and v
@@ -36,12 +37,12 @@ struct AttentionOptions {
   // If it is given, scores [batch, heads, time, time] are of this type and kept from forward to backward, as products
   // and a softmax between them do; else a kernel computes them again, block by block. For comparisons.
   std::optional<DType> kept_scores;
-  double dropout = 0;  // of the softmax of kept scores
+  double dropout = 0;  // of the softmax
 };
 
 // x is [batch, time, width]. Variables "name/{q,k,v,o}/{weight,bias}", "name/{q_norm,k_norm}/weight". The builder fails
 // with InvalidArgument if x is not of three dimensions, the heads do not divide its width and have none of their own,
-// or scores are to be kept of other than plain causal heads.
+// or `kept_scores` are of other than plain causal heads.
 Tensor SelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
                      std::source_location loc = std::source_location::current());
 

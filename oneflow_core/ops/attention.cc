@@ -1,11 +1,13 @@
 // attention of n heads of size d, for q [b,t,n d] and k, v [b,s,m d], where m divides n (Ainslie et al., "GQA", 2023):
 // head h of q reads the h / (n/m)-th head of k and v.
 //
-//   s[b,h,i,j] = scale * sum over d of q[b,i,h,d] * k[b,j,h m/n,d]     visible: j <= i if causal, j > i - window
+//   s[b,h,i,j] = scale * sum over d of q[b,i,h,d] * k[b,j,h m/n,d]     visible: j <= i if causal, j > i - window,
+//   of a cap c: c tanh(s / c) instead                                            the documents of i and j are the same
 //   p = softmax of s over visible j, lse = log of the sum of exp(s) over j
-//   out[b,i,h,d] = sum over j of p[b,h,i,j] * v[b,j,h m/n,d]
+//   out[b,i,h,d] = sum over j of dropout(p)[b,h,i,j] * v[b,j,h m/n,d]
 //
-// lse is an output, so that the gradient recomputes p block by block instead of storing it.
+// lse is an output, so that the gradient recomputes p block by block instead of storing it, and so that attention over
+// some keys can be merged with that over others. Where i sees no key, out is 0 and lse is -infinity.
 #include <algorithm>
 
 #include "oneflow_core/grad_context.h"
@@ -34,9 +36,40 @@ absl::Status CheckMask(const AttrMap& attrs, const TensorType& q, const TensorTy
     return absl::InvalidArgumentError(absl::StrCat("a causal attention needs as many keys as queries, but q is ",
                                                    q.ToString(), ", k is ", k.ToString()));
   }
-  if (k.shape[1] == 0 && q.shape[1] > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("k is ", k.ToString(), ", which has no keys for the queries of q, which is ", q.ToString()));
+  return absl::OkStatus();
+}
+
+// What becomes of scores and of their softmax.
+absl::Status CheckScores(const AttrMap& attrs) {
+  OF_RETURN_IF_ERROR(NumberAttrOr(attrs, "scale", 1).status());
+  OF_ASSIGN_OR_RETURN(const double soft_cap, NumberAttrOr(attrs, "soft_cap", 0));
+  if (!(soft_cap >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute 'soft_cap' is ", soft_cap, " but must not be negative"));
+  }
+  OF_ASSIGN_OR_RETURN(const double dropout, NumberAttrOr(attrs, "dropout", 0));
+  if (!(dropout >= 0 && dropout < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute 'dropout' is ", dropout, " but must be in [0, 1)"));
+  }
+  return CheckKeyAttr(attrs);
+}
+
+// Optional inputs behind `plain` others: documents, and, of a gradient, that of lse.
+bool HasDocuments(size_t inputs, size_t plain) { return inputs >= plain + 2; }
+
+// Adds the documents to what an op must have.
+void AddDocuments(std::vector<Operand>& operands, size_t inputs) {
+  if (!HasDocuments(inputs, operands.size())) return;
+  operands.push_back({"query_documents", kIndex, Exactly(2)});
+  operands.push_back({"key_documents", kIndex, Exactly(2)});
+}
+
+// Those behind q and k, which are inputs `query` and `query` + 1, are of their tokens.
+absl::Status CheckDocuments(const InferContext& c, size_t query, size_t plain) {
+  if (!HasDocuments(c.inputs.size(), plain)) return absl::OkStatus();
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const TensorType &x = c.inputs[query + i], tokens = {DType::kInt32, {x.shape[0], x.shape[1]}};
+    OF_RETURN_IF_ERROR(CheckType(i == 0 ? "query_documents" : "key_documents", c.inputs[plain + i], tokens,
+                                 absl::StrCat(i == 0 ? "q" : "k", ", which is ", x.ToString(), ",")));
   }
   return absl::OkStatus();
 }
@@ -47,7 +80,7 @@ absl::StatusOr<TensorType> CheckHeads(const InferContext& c, const TensorType& q
   OF_RETURN_IF_ERROR(CheckSame("k", k, "v", v));
   OF_ASSIGN_OR_RETURN(const int64_t heads, IntAttr(c.attrs, "heads", 1));
   OF_ASSIGN_OR_RETURN(const int64_t kv_heads, IntAttrOr(c.attrs, "kv_heads", heads, 1));
-  OF_RETURN_IF_ERROR(NumberAttrOr(c.attrs, "scale", 1).status());
+  OF_RETURN_IF_ERROR(CheckScores(c.attrs));
   OF_RETURN_IF_ERROR(CheckDivides("heads", heads, "q", q));
   OF_RETURN_IF_ERROR(CheckDivides("kv_heads", kv_heads, "k", k));
   if (heads % kv_heads != 0) {
@@ -65,9 +98,11 @@ absl::StatusOr<TensorType> CheckHeads(const InferContext& c, const TensorType& q
 }
 
 absl::StatusOr<Types> InferAttention(const InferContext& c) {
-  OF_RETURN_IF_ERROR(
-      CheckOperands(c, {{"q", kFloat, Exactly(3)}, {"k", kFloat, Exactly(3)}, {"v", kFloat, Exactly(3)}}));
+  std::vector<Operand> operands = {{"q", kFloat, Exactly(3)}, {"k", kFloat, Exactly(3)}, {"v", kFloat, Exactly(3)}};
+  AddDocuments(operands, c.inputs.size());
+  OF_RETURN_IF_ERROR(CheckOperands(c, operands));
   OF_ASSIGN_OR_RETURN(const TensorType lse, CheckHeads(c, c.inputs[0], c.inputs[1], c.inputs[2]));
+  OF_RETURN_IF_ERROR(CheckDocuments(c, 0, 3));
   return Outputs({c.inputs[0], lse});
 }
 
@@ -94,27 +129,33 @@ AttrMap AttentionGradOfShard(const AttrMap& attrs, absl::Span<const ShardType> i
 }
 
 absl::Status AttentionGrad(GradContext& c) {
-  if (c.output_grad(1).has_value()) {
-    return absl::UnimplementedError("no gradient flows through the lse of an attention");
-  }
-  const std::vector<Tensor> grads = c.Call(
-      "attention_grad", {*c.output_grad(0), c.input(0), c.input(1), c.input(2), c.output(0), c.output(1)}, c.attrs());
+  const Tensor dout = c.output_grad_or_zeros(0);
+  std::vector<Tensor> inputs = {dout, c.input(0), c.input(1), c.input(2), c.output(0), c.output(1)};
+  AttrMap attrs = c.attrs();
+  if (c.num_inputs() > 3) inputs.insert(inputs.end(), {c.input(3), c.input(4)});
+  if (c.output_grad(1).has_value()) inputs.push_back(*c.output_grad(1));
+  // The string the forward node draws by, which is its name if `key` is none.
+  if (attrs.Double("dropout") > 0) attrs.Set("key", attrs.String("key", c.name()));
+  const std::vector<Tensor> grads = c.Call("attention_grad", inputs, std::move(attrs));
   for (int i = 0; i < 3; ++i) c.SetInputGrad(i, grads[i]);
   return absl::OkStatus();
 }
 
 absl::StatusOr<Types> InferAttentionGrad(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"dout", kFloat},
-                                       {"q", kFloat, Exactly(3)},
-                                       {"k", kFloat, Exactly(3)},
-                                       {"v", kFloat, Exactly(3)},
-                                       {"out", kFloat},
-                                       {"lse", kFloat32}}));
+  constexpr size_t kPlain = 6;
+  std::vector<Operand> operands = {{"dout", kFloat},          {"q", kFloat, Exactly(3)}, {"k", kFloat, Exactly(3)},
+                                   {"v", kFloat, Exactly(3)}, {"out", kFloat},           {"lse", kFloat32}};
+  AddDocuments(operands, c.inputs.size());
+  const bool has_dlse = c.inputs.size() > operands.size();
+  if (has_dlse) operands.push_back({"dlse", kFloat32});
+  OF_RETURN_IF_ERROR(CheckOperands(c, operands));
   const TensorType& q = c.inputs[1];
   OF_ASSIGN_OR_RETURN(const TensorType lse, CheckHeads(c, q, c.inputs[2], c.inputs[3]));
   OF_RETURN_IF_ERROR(CheckSame("dout", c.inputs[0], "q", q));
   OF_RETURN_IF_ERROR(CheckSame("out", c.inputs[4], "q", q));
   OF_RETURN_IF_ERROR(CheckType("lse", c.inputs[5], lse, absl::StrCat("q, which is ", q.ToString(), ",")));
+  OF_RETURN_IF_ERROR(CheckDocuments(c, 1, kPlain));
+  if (has_dlse) OF_RETURN_IF_ERROR(CheckSame("dlse", c.inputs.back(), "lse", lse));
   return Outputs({q, c.inputs[2], c.inputs[3]});
 }
 
@@ -144,13 +185,15 @@ void AddAttentionOps(OpRegistry& registry) {
                 .shard_attrs = AttentionOfShard,
                 .grad = AttentionGrad,
                 .flops = AttentionFlops,
+                .random = true,
                 .precision = Precision::kCompute});
   registry.Add({.name = "attention_grad",
                 .infer = InferAttentionGrad,
                 .shard_attrs = AttentionGradOfShard,
                 .flops = AttentionGradFlops,
+                .random = true,
                 .precision = Precision::kCompute,
-                .full_inputs = {5}});
+                .full_inputs = {5, 6, 8}});  // lse, and dlse without documents and behind them
 }
 
 }  // namespace oneflow::ops

@@ -6,25 +6,28 @@
 namespace oneflow::rules {
 namespace {
 
-// Operands are [batch, time, columns] but for the log-sum-exp, [batch, heads, time].
-std::vector<Sbp> SplitHeads(size_t num_operands, size_t lse) {
-  std::vector<Sbp> sbps(num_operands, Sbp::Split(2));
-  if (lse < num_operands) sbps[lse] = Sbp::Split(1);
-  return sbps;
+// Operands are [batch, time, columns], but for the log-sum-exp and its gradient, [batch, heads, time], and documents,
+// [batch, time], which all heads share.
+Sbp OfHeads(const TensorType& x, bool is_lse) {
+  if (x.dtype == DType::kInt32) return Sbp::Broadcast();
+  return Sbp::Split(is_lse ? 1 : 2);
 }
 
-constexpr size_t kNoLse = ~size_t{0};
-
+// `lse_input` and `lse_output`: which operand the log-sum-exp is; floats behind it are of its shape.
 Result BatchAndHeads(const RuleContext& context, size_t lse_input, size_t lse_output) {
   const size_t num_inputs = context.inputs.size(), num_outputs = context.outputs.size();
   const Signature batch = {std::vector<Sbp>(num_inputs, Sbp::Split(0)), std::vector<Sbp>(num_outputs, Sbp::Split(0)),
                            "batch"};
-  const Signature heads = {SplitHeads(num_inputs, lse_input), SplitHeads(num_outputs, lse_output), "heads"};
+  Signature heads = {{}, {}, "heads"};
+  for (size_t i = 0; i < num_inputs; ++i) heads.inputs.push_back(OfHeads(context.inputs[i], i >= lse_input));
+  for (size_t i = 0; i < num_outputs; ++i) heads.outputs.push_back(OfHeads(context.outputs[i], i >= lse_output));
   const int64_t heads_of_q = context.attrs.Int("heads", 1), heads_of_k = context.attrs.Int("kv_heads", heads_of_q);
   if (heads_of_k % context.axis_size != 0) return std::vector<Signature>{batch};
   if (context.inputs[0].shape[0] < context.axis_size) return std::vector<Signature>{heads, batch};
   return std::vector<Signature>{batch, heads};
 }
+
+constexpr size_t kNoLse = ~size_t{0};
 
 Result Attention(const RuleContext& context) { return BatchAndHeads(context, kNoLse, 1); }
 

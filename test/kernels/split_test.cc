@@ -181,11 +181,29 @@ std::vector<SplitCase> OfAttention(Random& r) {
            {2, 0, 3}}};
 }
 
+// What is dropped is counted by samples and heads of the whole.
+std::vector<SplitCase> OfDroppedAttention(Random& r) {
+  const AttrMap attention = {{"heads", int64_t{5}}, {"causal", true},     {"soft_cap", 2.0},
+                             {"dropout", 0.4},      {"seed", int64_t{3}}, {"key", int64_t{8}}};
+  std::vector<RefTensor> in;
+  for (int i = 0; i < 3; ++i) in.push_back(Rounded(r.Uniform({3, 9, 20})));
+  for (int i = 0; i < 2; ++i) in.push_back(r.Integers({3, 9}, 2));
+  in[4] = in[3];
+  const RefContext context = {9, 2};
+  const std::vector<RefTensor> out = *Reference("attention", attention, in, context);
+  const std::vector<RefTensor> grad = {
+      r.Uniform({3, 9, 20}), in[0], in[1], in[2], Rounded(out[0]), out[1], in[3], in[4], r.Uniform({3, 5, 9})};
+  return {{"attention", attention, in, {2, 2, 2, kWhole, kWhole}, {2, 1}, {2, 2, 1}, context},
+          {"attention", attention, in, {0, 0, 0, 0, 0}, {0, 0}, {2, 1}, context},
+          {"attention_grad", attention, grad, {2, 2, 2, 2, 2, 1, kWhole, kWhole, 1}, {2, 2, 2}, {2, 0, 3}, context},
+          {"attention_grad", attention, grad, {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0}, {1, 2}, context}};
+}
+
 TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
   Random r(kSplitSeed);
   const auto device = MakeCpuDevice(1);
   device->BindThread();
-  for (const auto cases : {DrawnAndLabelled, Indexed, Reduced, OfAttention}) {
+  for (const auto cases : {DrawnAndLabelled, Indexed, Reduced, OfAttention, OfDroppedAttention}) {
     for (const SplitCase& c : cases(r)) {
       SCOPED_TRACE(absl::StrCat(c.op, " split along ", c.input_splits[0], ", seed ", kSplitSeed));
       CheckSplit(*device, c);

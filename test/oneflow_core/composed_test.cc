@@ -134,11 +134,14 @@ TEST_F(ComposedTest, ImagesAreResizedByTheNearestFour) {
 TEST_F(ComposedTest, ScoredAttentionIsAttention) {
   for (const AttentionHeads& heads : {AttentionHeads{.heads = 4}, AttentionHeads{.heads = 4, .causal = true},
                                       AttentionHeads{.heads = 4, .kv_heads = 2, .causal = true, .window = 2},
-                                      AttentionHeads{.heads = 2, .kv_heads = 1, .scale = 0.3}}) {
+                                      AttentionHeads{.heads = 2, .kv_heads = 1, .scale = 0.3, .soft_cap = 0.5}}) {
     const int64_t kv_columns = 8 / heads.heads * (heads.kv_heads > 0 ? heads.kv_heads : heads.heads);
     const Tensor q = Drawn({2, 5, 8}), k = Drawn({2, 5, kv_columns}), v = Drawn({2, 5, kv_columns});
-    const std::vector<double> want = Values(Attention(q, k, v, heads));
-    EXPECT_THAT(Values(ScoredAttention(q, k, v, heads, {})), Pointwise(IsClose(), want)) << heads.heads;
+    const Tensor documents = Given(Ids({2, 5}, {0, 0, 3, 3, 3, 4, 4, 4, 4, 1}));
+    const std::vector<double> want = Values(ScoredAttention(q, k, v, heads, {.documents = documents}));
+    const ScoreOptions kept = {.documents = documents, .added = Given({{1}, {0}})};
+    EXPECT_THAT(Values(ScoredAttention(q, k, v, heads, kept)), Pointwise(IsClose(), want)) << heads.heads;
+    EXPECT_THAT(Values(ScoredAttention(q, k, v, heads, {})), Pointwise(IsClose(), Values(Attention(q, k, v, heads))));
   }
 }
 
@@ -156,7 +159,7 @@ TEST_F(ComposedTest, TokensSeeTheirOwnDocumentAlone) {
 TEST_F(ComposedTest, ScoresAreCappedAndAddedTo) {
   const Tensor q = Drawn({1, 2, 1}, 5, 9), k = Drawn({1, 2, 1}, 5, 9), v = Given({{1, 2, 1}, {1, 0}});
   const std::vector<double> added = {0.5, -1, 0, 2};
-  const Tensor out = ScoredAttention(q, k, v, {.heads = 1}, {.soft_cap = 3, .added = Given({{2, 2}, added})});
+  const Tensor out = ScoredAttention(q, k, v, {.heads = 1, .soft_cap = 3}, {.added = Given({{2, 2}, added})});
   std::vector<double> want;
   for (int row = 0; row < 2; ++row) {
     double e[2];

@@ -197,25 +197,36 @@ def rotary(a, x):
     return torch.cat((turned, heads[..., width:]), dim=-1).view(b, t, columns)
 
 
-def attention(a, q, k, v):
+def attention(a, q, k, v, query_documents=None, key_documents=None):
     b, t, width = q.shape
     s, heads = k.shape[1], a["heads"]
     kv_heads, size = a.get("kv_heads", heads), width // heads
     q = q.view(b, t, heads, size).transpose(1, 2)
     k, v = (x.view(b, s, kv_heads, size).transpose(1, 2).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
     scores = q @ k.transpose(-1, -2) * a.get("scale", size**-0.5)
+    if a.get("soft_cap"):
+        scores = a["soft_cap"] * torch.tanh(scores / a["soft_cap"])
+    hidden = torch.zeros(b, 1, t, s, dtype=torch.bool)
     if a["causal"]:
-        hidden = torch.ones(t, t, dtype=torch.bool).triu(1)
+        hidden |= torch.ones(t, t, dtype=torch.bool).triu(1)
         if a.get("window"):
             hidden |= torch.ones(t, t, dtype=torch.bool).tril(-a["window"])
-        scores = scores.masked_fill(hidden, -torch.inf)
-    out = scores.softmax(-1) @ v
-    return out.transpose(1, 2).reshape(b, t, width), scores.logsumexp(-1)
+    if query_documents is not None:
+        hidden |= (column(query_documents) != key_documents.unsqueeze(1)).unsqueeze(1)
+    scores = scores.masked_fill(hidden, -torch.inf)
+    p = scores.softmax(-1)
+    if a.get("dropout"):
+        p = dropout({**a, "rate": a["dropout"]}, p)
+    return (p @ v).transpose(1, 2).reshape(b, t, width), scores.logsumexp(-1)
 
 
-def attention_grad(a, dout, q, k, v, out, lse):
+def attention_grad(a, dout, q, k, v, out, lse, *rest):
     qkv = [x.detach().requires_grad_() for x in (q, k, v)]
-    return torch.autograd.grad(attention(a, *qkv)[0], qkv, dout)
+    documents, dlse = rest[:len(rest) // 2 * 2], rest[len(rest) // 2 * 2:]
+    results = attention(a, *qkv, *documents)
+    # Its operand `out` need not be what is drawn here: what dout . out then lacks, a gradient of lse has.
+    lacks = (dout * (results[0].detach() - out)).unflatten(-1, (a["heads"], -1)).sum(-1).transpose(1, 2)
+    return torch.autograd.grad(results, qkv, (dout, lacks + sum(dlse)))
 
 
 def cross_entropy(a, logits, labels):

@@ -37,20 +37,35 @@ struct TileCase {
   bool depends_on_cores = false;  // its bits do
 };
 
-void AddAttention(Random& r, int64_t b, int64_t t, int64_t heads, int64_t d, bool causal,
-                  std::vector<TileCase>& cases) {
-  const AttrMap attrs = {{"heads", heads}, {"causal", causal}};
-  const std::string what =
-      absl::StrCat("attention of ", b, " samples, ", t, " tokens, ", heads, " heads of ", d, causal ? ", causal" : "");
-  const auto draw = [&](double most) { return Bf16(r.Uniform({b, t, heads * d}, -most, most)); };
-  std::vector<RefTensor> in = {draw(2), draw(2), draw(1)};
+struct AttentionCase {
+  int64_t b, t, heads, d;
+  bool causal;
+  int64_t kv_heads = 0, window = 0, keys = 0;  // 0: heads, none, t
+};
+
+void AddAttention(Random& r, const AttentionCase& x, std::vector<TileCase>& cases) {
+  const int64_t kv_heads = x.kv_heads > 0 ? x.kv_heads : x.heads, keys = x.keys > 0 ? x.keys : x.t;
+  AttrMap attrs = {{"heads", x.heads}, {"kv_heads", kv_heads}, {"causal", x.causal}};
+  if (x.window > 0) attrs.Set("window", x.window);
+  const std::string what = absl::StrCat("attention of ", x.b, " samples, ", x.t, " tokens, ", keys, " keys, ", x.heads,
+                                        " heads of ", x.d, ", ", kv_heads, " of keys", x.causal ? ", causal" : "",
+                                        x.window > 0 ? absl::StrCat(", window ", x.window) : "");
+  const auto draw = [&](int64_t rows, int64_t heads, double most) {
+    return Bf16(r.Uniform({x.b, rows, heads * x.d}, -most, most));
+  };
+  std::vector<RefTensor> in = {draw(x.t, x.heads, 2), draw(keys, kv_heads, 2), draw(keys, kv_heads, 1)};
   std::vector<RefTensor> copy = in;
   const std::vector<RefTensor> out = *Reference("attention", attrs, copy);
   cases.push_back({what, "attention", attrs, in});
+  // Of as many heads dk and dv are sums.
+  const double most = std::sqrt(static_cast<double>(kv_heads) / static_cast<double>(x.heads));
   cases.push_back({absl::StrCat("gradient of ", what),
                    "attention_grad",
                    attrs,
-                   {draw(1), in[0], in[1], in[2], Bf16(out[0]), out[1]}});
+                   {draw(x.t, x.heads, most), in[0], in[1], in[2], Bf16(out[0]), out[1]}});
+  cases.push_back(cases.back());
+  cases.back().what += ", through lse too";
+  cases.back().inputs.push_back(r.Uniform(out[1].dims, -most, most));
 }
 
 RefTensor Labels(Random& r, int64_t rows, int64_t n) {
@@ -130,11 +145,18 @@ std::vector<TileCase> TileCases() {
   AddProducts(r, 1100, 32, 512, cases);  // past the caches
   AddProducts(r, 33, 320, 256, cases);
   for (const bool causal : {false, true}) {
-    AddAttention(r, 2, 64, 2, 32, causal, cases);
-    AddAttention(r, 1, 1, 1, 32, causal, cases);
-    AddAttention(r, 1, 45, 3, 64, causal, cases);
-    AddAttention(r, 1, 33, 1, 96, causal, cases);
-    AddAttention(r, 1, 300, 1, 32, causal, cases);  // of keys that make two passes of dQ
+    AddAttention(r, {2, 64, 2, 32, causal}, cases);
+    AddAttention(r, {1, 1, 1, 32, causal}, cases);
+    AddAttention(r, {1, 45, 3, 64, causal}, cases);
+    AddAttention(r, {1, 33, 1, 96, causal}, cases);
+    AddAttention(r, {1, 300, 1, 32, causal}, cases);  // of keys that make two passes of dQ
+  }
+  for (const AttentionCase& x :
+       {AttentionCase{1, 150, 2, 32, true, 1, 1}, AttentionCase{2, 150, 2, 32, true, 2, 37},
+        AttentionCase{1, 131, 4, 64, true, 2, 64}, AttentionCase{1, 600, 1, 32, true, 1, 300},
+        AttentionCase{1, 40, 2, 32, true, 1, 100}, AttentionCase{2, 33, 2, 32, false, 1, 0, 5},
+        AttentionCase{1, 5, 4, 32, false, 4, 0, 333}, AttentionCase{1, 300, 2, 32, false, 2, 0, 40}}) {
+    AddAttention(r, x, cases);
   }
   for (const Weight weight : {Weight::kPlain, Weight::kTransposed, Weight::kPacked, Weight::kPackedTurned}) {
     const bool packed = weight == Weight::kPacked || weight == Weight::kPackedTurned;
@@ -246,7 +268,7 @@ TEST(TileKernelsTest, ANumberThatIsNoneIsFound) {
   if (twin == nullptr) GTEST_SKIP() << "the twin's vectors are those of a processor with avx512_bf16";
   Random r(kTileSeed);
   std::vector<TileCase> cases;
-  AddAttention(r, 1, 64, 1, 32, true, cases);
+  AddAttention(r, {1, 64, 1, 32, true}, cases);
   AddHead(r, 40, 64, 301, Weight::kTransposed, 1, cases);
   for (TileCase& c : cases) {
     SCOPED_TRACE(c.what);

@@ -176,13 +176,34 @@ TEST(GradientsTest, OfADropoutDrawsWithTheForwardNodesKey) {
   }
 }
 
+TEST(GradientsTest, OfAnAttentionFlowThroughItsLseToo) {
+  const OpRegistry ops = StandardOps();
+  for (const bool through_out : {false, true}) {
+    GraphEditor b(ops, Graph("g"));
+    const Tensor q = ConstantOf(b, {DType::kFloat32, {2, 3, 4}});
+    const Attended y = AttentionWithLse(q, q, q, {.heads = 2, .dropout = 0.5});
+    std::vector<std::optional<Tensor>> dys(2);
+    if (through_out) dys[0] = q;
+    dys[1] = ConstantOf(b, y.lse.type());
+    GradContext context(b, b.graph().value(y.out.id()).producer, dys);
+    ASSERT_OK(ops.Find("attention")->grad(context));
+    ASSERT_OK(b.status());
+    const Node& node = b.graph().node(b.graph().value(context.input_grads()[0]->id()).producer);
+    ASSERT_EQ(node.inputs.size(), 7);
+    EXPECT_EQ(node.inputs[6], dys[1]->id());
+    EXPECT_EQ(node.attrs.String("key"), "attention");  // draws what the forward node does
+    EXPECT_EQ(node.inputs[0] == q.id(), through_out);
+    if (through_out) continue;
+    EXPECT_EQ(b.graph().node(b.graph().value(node.inputs[0]).producer).attrs.Double("value"), 0);
+  }
+}
+
 TEST(GradientsTest, OfStatisticsAreUnimplemented) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const std::vector<testing::InferCase> cases, testing::InferCases());
   const std::map<std::string, std::string> messages = {
       {"layer_norm", "no gradient flows through the mean and rstd of a layer_norm"},
       {"rms_norm", "no gradient flows through the rstd of an rms_norm"},
-      {"attention", "no gradient flows through the lse of an attention"},
       {"softmax_cross_entropy", "no gradient flows through the lse of a softmax_cross_entropy"}};
   int seen = 0;
   for (const testing::InferCase& c : cases) {
@@ -192,7 +213,7 @@ TEST(GradientsTest, OfStatisticsAreUnimplemented) {
     EXPECT_THAT(f.Differentiate(), testing::StatusIs(absl::StatusCode::kUnimplemented, messages.at(c.op))) << c.line;
     ++seen;
   }
-  EXPECT_GE(seen, 4);
+  EXPECT_GE(seen, 3);
 }
 
 // What flows through mean and var is in dx: gradients for them would count it twice.

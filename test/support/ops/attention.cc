@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 
+#include "kernels/random.h"
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
@@ -10,57 +11,97 @@ namespace {
 
 // The geometry of attention and the index of an element of a head.
 struct Heads {
-  Heads(const RefTensor& q, const RefTensor& k, const AttrMap& attrs)
-      : b(q.dims[0]),
+  Heads(const RefCall& call, size_t query)
+      : q(call.in[query]),
+        k(call.in[query + 1]),
+        b(q.dims[0]),
         t(q.dims[1]),
         s(k.dims[1]),
         c(q.dims[2]),
         e(k.dims[2]),
-        n(attrs.Int("heads")),
-        m(attrs.Int("kv_heads", n)),
+        n(call.attrs.Int("heads")),
+        m(call.attrs.Int("kv_heads", n)),
         d(c / n),
-        window(attrs.Int("window")),
-        causal(attrs.Bool("causal")),
-        scale(attrs.Double("scale", 1 / std::sqrt(static_cast<double>(d)))) {}
+        window(call.attrs.Int("window")),
+        causal(call.attrs.Bool("causal")),
+        scale(call.attrs.Double("scale", 1 / std::sqrt(static_cast<double>(d)))),
+        soft_cap(call.attrs.Double("soft_cap")),
+        dropout(call.attrs.Double("dropout")),
+        drawn_by(RandomKey(call.attrs.Int("seed"), call.attrs.Int("key"))),
+        context(call.context) {
+    const size_t plain = query == 0 ? 3 : 6;
+    if (call.in.size() < plain + 2) return;
+    query_documents = &call.in[plain];
+    key_documents = &call.in[plain + 1];
+  }
   int64_t At(int64_t batch, int64_t head, int64_t token, int64_t i) const {
     return (batch * t + token) * c + head * d + i;
   }
   int64_t KvAt(int64_t batch, int64_t head, int64_t key, int64_t i) const {
     return (batch * s + key) * e + head / (n / m) * d + i;
   }
+  int64_t LseAt(int64_t batch, int64_t head, int64_t token) const { return (batch * n + head) * t + token; }
   // Of a query's row and a key's.
   double Dot(const RefTensor& x, int64_t i, const RefTensor& y, int64_t j, int64_t batch, int64_t head) const {
     double dot = 0;
     for (int64_t k = 0; k < d; ++k) dot += x.values[At(batch, head, i, k)] * y.values[KvAt(batch, head, j, k)];
     return dot;
   }
-  // body(batch, head, query, the first visible key, the end of them).
-  void ForEach(const std::function<void(int64_t, int64_t, int64_t, int64_t, int64_t)>& body) const {
+  double Score(int64_t batch, int64_t head, int64_t i, int64_t j) const {
+    const double score = Dot(q, i, k, j, batch, head) * scale;
+    return soft_cap > 0 ? soft_cap * std::tanh(score / soft_cap) : score;
+  }
+  // Of the score by the product.
+  double Slope(double score) const {
+    const double share = soft_cap > 0 ? score / soft_cap : 0;
+    return scale * (1 - share * share);
+  }
+  // What a probability is multiplied by.
+  double Kept(int64_t batch, int64_t head, int64_t i, int64_t j) const {
+    if (dropout == 0) return 1;
+    const int64_t index = context.micro_batch * b * n * t * s + LseAt(batch, head, i) * s + j;
+    return ToUniform(RandomBits(drawn_by, context.step, index)) >= static_cast<float>(dropout) ? 1 / (1 - dropout) : 0;
+  }
+  bool Sees(int64_t batch, int64_t i, int64_t j) const {
+    if (causal && (j > i || (window > 0 && j + window <= i))) return false;
+    return query_documents == nullptr || query_documents->values[batch * t + i] == key_documents->values[batch * s + j];
+  }
+  // body(batch, head, query, the keys that it sees).
+  void ForEach(const std::function<void(int64_t, int64_t, int64_t, const std::vector<int64_t>&)>& body) const {
     for (int64_t batch = 0; batch < b; ++batch) {
       for (int64_t head = 0; head < n; ++head) {
         for (int64_t i = 0; i < t; ++i) {
-          body(batch, head, i, window > 0 && i >= window ? i - window + 1 : 0, causal ? i + 1 : s);
+          std::vector<int64_t> seen;
+          for (int64_t j = 0; j < s; ++j) {
+            if (Sees(batch, i, j)) seen.push_back(j);
+          }
+          body(batch, head, i, seen);
         }
       }
     }
   }
+  const RefTensor &q, &k;
   int64_t b, t, s, c, e, n, m, d, window;
   bool causal;
-  double scale;
+  double scale, soft_cap, dropout;
+  uint64_t drawn_by;
+  RefContext context;
+  const RefTensor *query_documents = nullptr, *key_documents = nullptr;
 };
 
 Tensors Attention(RefCall& c) {
-  const RefTensor &q = c.in[0], &k = c.in[1], &v = c.in[2];
-  const Heads h(q, k, c.attrs);
-  RefTensor out = Zeros(q.dims), lse = Zeros({h.b, h.n, h.t});
-  h.ForEach([&](int64_t batch, int64_t head, int64_t i, int64_t first, int64_t end) {
-    std::vector<double> s(end - first);
-    for (int64_t j = first; j < end; ++j) s[j - first] = h.Dot(q, i, k, j, batch, head) * h.scale;
-    const double total = LogSumExp(s.data(), end - first);
-    lse.values[(batch * h.n + head) * h.t + i] = total;
-    for (int64_t j = first; j < end; ++j) {
+  const RefTensor& v = c.in[2];
+  const Heads h(c, 0);
+  RefTensor out = Zeros(h.q.dims), lse = Zeros({h.b, h.n, h.t});
+  h.ForEach([&](int64_t batch, int64_t head, int64_t i, const std::vector<int64_t>& seen) {
+    std::vector<double> s;
+    for (const int64_t j : seen) s.push_back(h.Score(batch, head, i, j));
+    const double total = seen.empty() ? -kInfinity : LogSumExp(s.data(), static_cast<int64_t>(s.size()));
+    lse.values[h.LseAt(batch, head, i)] = total;
+    for (size_t at = 0; at < seen.size(); ++at) {
+      const double p = std::exp(s[at] - total) * h.Kept(batch, head, i, seen[at]);
       for (int64_t x = 0; x < h.d; ++x) {
-        out.values[h.At(batch, head, i, x)] += std::exp(s[j - first] - total) * v.values[h.KvAt(batch, head, j, x)];
+        out.values[h.At(batch, head, i, x)] += p * v.values[h.KvAt(batch, head, seen[at], x)];
       }
     }
   });
@@ -69,19 +110,21 @@ Tensors Attention(RefCall& c) {
 
 Tensors AttentionGrad(RefCall& c) {
   const RefTensor &dout = c.in[0], &q = c.in[1], &k = c.in[2], &v = c.in[3], &out = c.in[4], &lse = c.in[5];
-  const Heads h(q, k, c.attrs);
+  const RefTensor* const dlse = c.in.size() % 2 == 1 ? &c.in.back() : nullptr;
+  const Heads h(c, 1);
   RefTensor dq = Zeros(q.dims), dk = Zeros(k.dims), dv = dk;
-  h.ForEach([&](int64_t batch, int64_t head, int64_t i, int64_t first, int64_t end) {
-    double mean = 0;
+  h.ForEach([&](int64_t batch, int64_t head, int64_t i, const std::vector<int64_t>& seen) {
+    double mean = dlse == nullptr ? 0 : -dlse->values[h.LseAt(batch, head, i)];
     for (int64_t x = 0; x < h.d; ++x) {
       mean += dout.values[h.At(batch, head, i, x)] * out.values[h.At(batch, head, i, x)];
     }
-    for (int64_t j = first; j < end; ++j) {
-      const double p = std::exp(h.Dot(q, i, k, j, batch, head) * h.scale - lse.values[(batch * h.n + head) * h.t + i]);
-      const double ds = p * (h.Dot(dout, i, v, j, batch, head) - mean) * h.scale;
+    for (const int64_t j : seen) {
+      const double score = h.Score(batch, head, i, j), kept = h.Kept(batch, head, i, j);
+      const double p = std::exp(score - lse.values[h.LseAt(batch, head, i)]);
+      const double ds = p * (kept * h.Dot(dout, i, v, j, batch, head) - mean) * h.Slope(score);
       for (int64_t x = 0; x < h.d; ++x) {
         const int64_t at_i = h.At(batch, head, i, x), at_j = h.KvAt(batch, head, j, x);
-        dv.values[at_j] += p * dout.values[at_i];
+        dv.values[at_j] += p * kept * dout.values[at_i];
         dk.values[at_j] += ds * q.values[at_i];
         dq.values[at_i] += ds * k.values[at_j];
       }
@@ -107,8 +150,15 @@ attention(f32[2,5,6] f32[2,4,6] f32[2,4,6]) {heads=3 causal=true} ! a causal att
     but q is f32[2,5,6], k is f32[2,4,6]
 attention(f32[2,5,6] f32[2,5,6] f32[2,5,6]) {heads=3 window=2} ! attribute 'window' is 2, which only a causal attention
     may have
-attention(f32[2,5,6] f32[2,0,6] f32[2,0,6]) {heads=3} ! k is f32[2,0,6], which has no keys for the queries of q, which
-    is f32[2,5,6]
+attention(f32[2,5,6] f32[2,0,6] f32[2,0,6]) {heads=3} = f32[2,5,6] f32[2,3,5]
+attention(f32[2,5,6] f32[2,4,6] f32[2,4,6] i32[2,5] i32[2,4]) {heads=3 soft_cap=30.0 dropout=0.1 key=drop seed=1} =
+    f32[2,5,6] f32[2,3,5]
+attention(f32[2,5,6] f32[2,5,6] f32[2,5,6] i32[2,5]) {heads=3} ! takes 3 inputs (q, k, v) but is given 4
+attention(f32[2,5,6] f32[2,4,6] f32[2,4,6] i32[2,5] i32[2,5]) {heads=3} ! key_documents is i32[2,5] but k, which is
+    f32[2,4,6], needs i32[2,4]
+attention(f32[2,5,6] f32[2,5,6] f32[2,5,6]) {heads=3 soft_cap=-1.0} ! attribute 'soft_cap' is -1 but must not be
+    negative
+attention(f32[2,5,6] f32[2,5,6] f32[2,5,6]) {heads=3 dropout=1.0} ! attribute 'dropout' is 1 but must be in [0, 1)
 attention(f32[2,5,6] f32[2,5,6] f32[2,5,6]) {heads=4} ! attribute 'heads' is 4 but must divide the last dimension of q,
     which is f32[2,5,6]
 attention(f32[2,5,6] f32[2,5,6] f32[2,5,6]) {heads=0} ! attribute 'heads' is 0 but must be at least 1
@@ -117,6 +167,10 @@ attention_grad(f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,3,5]
     f32[2,5,6]
 attention_grad(f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,3]) {heads=3} ! lse is f32[2,5,3] but q,
     which is f32[2,5,6], needs f32[2,3,5]
+attention_grad(f32[2,5,6] f32[2,5,6] f32[2,4,6] f32[2,4,6] f32[2,5,6] f32[2,3,5] i32[2,5] i32[2,4] f32[2,3,5])
+    {heads=3 dropout=0.1 key=drop} = f32[2,5,6] f32[2,4,6] f32[2,4,6]
+attention_grad(f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,3,5] f32[2,5,3]) {heads=3} ! dlse is
+    f32[2,5,3], lse is f32[2,3,5]; they must be the same
 attention_grad(f32[2,5,7] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,3,5]) {heads=3} ! dout is f32[2,5,7], q is
     f32[2,5,6]; they must be the same
 )";
@@ -126,27 +180,81 @@ attention(f32[4,8,16], f32[4,8,16], f32[4,8,16]) {heads=4} | S(0),S(0),S(0)->S(0
     | fused_attention_ops.cpp | batch and heads; the axis must divide the heads, there too
 attention(f32[4,8,32], f32[4,8,16], f32[4,8,16]) {heads=8, kv_heads=4} | S(0),S(0),S(0)->S(0),S(0)
     S(2),S(2),S(2)->S(2),S(1) | - | - | fused_attention_ops.cpp | heads that share keys and values stay together
+attention(f32[4,8,16], f32[4,8,16], f32[4,8,16], i32[4,8], i32[4,8]) {heads=4} | S(0),S(0),S(0),S(0),S(0)->S(0),S(0)
+    S(2),S(2),S(2),B,B->S(2),S(1) | - | - | fused_attention_ops.cpp | OneFlow has no documents; all heads have the same
 )";
+
+// A case, and that of its gradient. `most`: of the gradients that arrive; `flows`: through lse too.
+void AddPair(Random& r, const std::string& what, const AttrMap& attrs, const Tensors& in, const RefContext& context,
+             OpCases& cases, double most = 2, double tolerance = 2e-6, double of_gradient = 1e-4, bool flows = false) {
+  cases.push_back({"attention", what, attrs, in, tolerance, context});
+  Tensors operands = in;
+  const Tensors out = *Reference("attention", attrs, operands, context);
+  operands = {r.Uniform(in[0].dims, -most, most), in[0], in[1], in[2], out[0], out[1]};
+  operands.insert(operands.end(), in.begin() + 3, in.end());
+  if (flows) operands.push_back(r.Uniform(out[1].dims, -most, most));
+  cases.push_back({"attention_grad", what, attrs, operands, of_gradient, context});
+}
+
+// Numbers of documents that follow one another, of `count` tokens of each sample.
+RefTensor Documents(Random& r, int64_t samples, int64_t count, double share_of_ends) {
+  RefTensor documents = Zeros({samples, count}, DType::kInt32);
+  const RefTensor draws = r.Uniform({samples, count}, 0, 1);
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    for (int64_t i = 1; i < count; ++i) {
+      const int64_t at = sample * count + i;
+      documents.values[at] = documents.values[at - 1] + (draws.values[at] < share_of_ends ? 1 : 0);
+    }
+  }
+  return documents;
+}
 
 void AddExamples(Random& r, OpCases& cases) {
   for (const bool causal : {false, true}) {
     AttrMap attrs = {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"causal", causal}};
     if (causal) attrs.Set("window", int64_t{2});
-    const Dims dims = {3, 5, 8}, kv_dims = {3, 5, 4};
-    Tensors in = {r.Uniform(dims), r.Uniform(kv_dims), r.Uniform(kv_dims)};
-    cases.push_back({"attention", "groups", attrs, in});
-    const Tensors out = *Reference("attention", attrs, in);
-    cases.push_back({"attention_grad", "groups", attrs, {r.Uniform(dims), in[0], in[1], in[2], out[0], out[1]}, 1e-4});
+    AddPair(r, "groups", attrs, {r.Uniform({3, 5, 8}), r.Uniform({3, 5, 4}), r.Uniform({3, 5, 4})}, {}, cases);
   }
+  AddPair(r, "lse", {{"heads", int64_t{2}}, {"causal", true}},
+          {r.Uniform({2, 4, 4}), r.Uniform({2, 4, 4}), r.Uniform({2, 4, 4})}, {}, cases, 2, 2e-6, 1e-4, true);
+  AttrMap drawn = {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"causal", false},  {"soft_cap", 1.5},
+                   {"dropout", 0.3},      {"seed", int64_t{3}},     {"key", int64_t{8}}};
+  const RefTensor documents = Documents(r, 2, 6, 0.4);
+  AddPair(r, "capped and dropped", drawn, {r.Uniform({2, 6, 8}), r.Uniform({2, 6, 4}), r.Uniform({2, 6, 4})}, {},
+          cases);
+  drawn.Set("causal", true);
+  AddPair(r, "documents", drawn,
+          {r.Uniform({2, 6, 8}), r.Uniform({2, 6, 4}), r.Uniform({2, 6, 4}), documents, documents}, {}, cases, 2, 2e-6,
+          1e-4, true);
   // Heads that two axes may share (4 on [2,2], 12 on [4,3]), and heads that few axes divide.
   for (const auto& [dims, heads] :
        std::vector<std::pair<Dims, int64_t>>{{{5, 4, 12}, 4}, {{2, 3, 24}, 12}, {{3, 5, 9}, 3}}) {
     for (const bool causal : {false, true}) {
-      const AttrMap attrs = {{"heads", heads}, {"causal", causal}};
-      Tensors in = {r.Uniform(dims), r.Uniform(dims), r.Uniform(dims)};
-      cases.push_back({"attention", "small", attrs, in});
-      const Tensors out = *Reference("attention", attrs, in);
-      cases.push_back({"attention_grad", "small", attrs, {r.Uniform(dims), in[0], in[1], in[2], out[0], out[1]}, 1e-4});
+      AddPair(r, "small", {{"heads", heads}, {"causal", causal}}, {r.Uniform(dims), r.Uniform(dims), r.Uniform(dims)},
+              {}, cases);
+    }
+  }
+}
+
+// Scores that are capped, hidden and dropped; queries of documents that no key is of.
+void AddScoreEdges(Random& r, OpCases& cases) {
+  for (const bool causal : {false, true}) {
+    for (const int64_t tokens : {7, 64, 70}) {
+      const int64_t keys = causal ? tokens : tokens + 30, d = tokens == 64 ? 32 : 24;
+      AttrMap attrs = {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"causal", causal},   {"soft_cap", 2.0},
+                       {"dropout", 0.2},      {"seed", int64_t{5}},     {"key", int64_t{-77}}};
+      Tensors in = {Rounded(r.Uniform({2, tokens, 4 * d})), Rounded(r.Uniform({2, keys, 2 * d})),
+                    Rounded(r.Uniform({2, keys, 2 * d}))};
+      AddPair(r, "dropped", attrs, in, {5, 3}, cases, 0.5, 5e-6, 5e-5);
+      in.push_back(Documents(r, 2, tokens, 0.1));
+      in.push_back(causal ? in.back() : Documents(r, 2, keys, 0.2));
+      if (causal) attrs.Set("window", tokens / 2);
+      if (!causal) {
+        for (int64_t i = 0; i < in[3].count(); i += 5) in[3].values[i] = -1;  // which no key is of
+      }
+      AddPair(r, "documents", attrs, in, {1LL << 40, 0}, cases, 0.5, 5e-6, 5e-5, true);
+      attrs = {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"causal", causal}};
+      AddPair(r, "documents alone", attrs, in, {}, cases, 0.5, 5e-6, 5e-5);
     }
   }
 }
@@ -156,32 +264,44 @@ void AddEdges(Random& r, OpCases& cases) {
     int64_t b, t, heads, d;
     int64_t kv_heads = 0, window = 0, keys = 0;  // 0: heads, none, t
   };
-  for (const Geometry& g :
-       {Geometry{2, 5, 3, 4}, Geometry{1, 1, 1, 1}, Geometry{2, 64, 2, 32}, Geometry{1, 100, 2, 40},
-        Geometry{1, 33, 1, 16}, Geometry{0, 8, 2, 4}, Geometry{2, 0, 2, 4}, Geometry{3, 130, 1, 64},
-        Geometry{1, 47, 3, 19}, Geometry{2, 5, 6, 4, 2}, Geometry{2, 70, 4, 32, 1}, Geometry{1, 100, 6, 40, 3},
-        Geometry{1, 150, 2, 32, 1, 1}, Geometry{2, 150, 2, 16, 2, 37}, Geometry{1, 131, 4, 64, 2, 64},
-        Geometry{1, 40, 2, 8, 1, 100}, Geometry{2, 33, 2, 16, 1, 0, 5}, Geometry{1, 5, 4, 32, 4, 0, 133}}) {
-    const int64_t kv_heads = g.kv_heads > 0 ? g.kv_heads : g.heads, keys = g.keys > 0 ? g.keys : g.t;
+  constexpr int64_t kNone = -1;
+  for (const Geometry& g : {Geometry{2, 5, 3, 4},
+                            Geometry{1, 1, 1, 1},
+                            Geometry{2, 64, 2, 32},
+                            Geometry{1, 100, 2, 40},
+                            Geometry{1, 33, 1, 16},
+                            Geometry{0, 8, 2, 4},
+                            Geometry{2, 0, 2, 4},
+                            Geometry{3, 130, 1, 64},
+                            Geometry{1, 47, 3, 19},
+                            Geometry{2, 5, 6, 4, 2},
+                            Geometry{2, 70, 4, 32, 1},
+                            Geometry{1, 100, 6, 40, 3},
+                            Geometry{1, 150, 2, 32, 1, 1},
+                            Geometry{2, 150, 2, 16, 2, 37},
+                            Geometry{1, 131, 4, 64, 2, 64},
+                            Geometry{1, 40, 2, 8, 1, 100},
+                            Geometry{2, 33, 2, 16, 1, 0, 5},
+                            Geometry{1, 5, 4, 32, 4, 0, 133},
+                            Geometry{2, 5, 2, 4, 2, 0, kNone},
+                            Geometry{2, kNone, 2, 4, 2, 0, 5}}) {
+    const auto count = [](int64_t n, int64_t else_n) { return n == kNone ? 0 : n > 0 ? n : else_n; };
+    const int64_t kv_heads = count(g.kv_heads, g.heads), tokens = count(g.t, 0), keys = count(g.keys, tokens);
     for (const bool causal : {false, true}) {
-      if (causal ? keys != g.t : g.window > 0) continue;
+      if (causal ? keys != tokens : g.window > 0) continue;
       AttrMap attrs = {{"heads", g.heads}, {"causal", causal}};
       if (g.kv_heads > 0) attrs.Set("kv_heads", g.kv_heads);
       if (g.window > 0) attrs.Set("window", g.window);
       if (g.kv_heads == 3) attrs.Set("scale", 0.3);
-      const Dims dims = {g.b, g.t, g.heads * g.d}, kv_dims = {g.b, keys, kv_heads * g.d};
-      Tensors in = {Rounded(r.Uniform(dims)), Rounded(r.Uniform(kv_dims)), Rounded(r.Uniform(kv_dims))};
-      cases.push_back({"attention", "geometry", attrs, in, 5e-6});
-      const Tensors out = *Reference("attention", attrs, in);
+      const Dims dims = {g.b, tokens, g.heads * g.d}, kv_dims = {g.b, keys, kv_heads * g.d};
       // Of as many heads dk and dv are sums.
       const double most = std::sqrt(static_cast<double>(kv_heads) / static_cast<double>(g.heads));
-      cases.push_back({"attention_grad",
-                       "geometry",
-                       attrs,
-                       {r.Uniform(dims, -most, most), in[0], in[1], in[2], out[0], out[1]},
-                       5e-5});
+      AddPair(r, "geometry", attrs,
+              {Rounded(r.Uniform(dims)), Rounded(r.Uniform(kv_dims)), Rounded(r.Uniform(kv_dims))}, {}, cases, most,
+              5e-6, 5e-5, g.t % 2 == 0);
     }
   }
+  AddScoreEdges(r, cases);
 }
 
 void AddExtremes(Random& r, OpCases& cases) {
@@ -204,7 +324,13 @@ OpFacts Facts() {
   facts.dsl = {{[](Operands d) {
                   return Attention(d.F32({2, 5, 6}), d.F32({2, 5, 6}), d.F32({2, 5, 6}), 3, true);
                 },
-                "attention", "f32[2,5,6]"}};
+                "attention", "f32[2,5,6]"},
+               {[](Operands d) {
+                  return AttentionWithLse(d.F32({2, 5, 6}), d.F32({2, 4, 6}), d.F32({2, 4, 6}), {.heads = 3},
+                                          {d.I32({2, 5}), d.I32({2, 4})})
+                      .lse;
+                },
+                "attention", "f32[2,3,5]"}};
   facts.without_gradient = {{"attention_grad", "a gradient itself"}};
   return facts;
 }
