@@ -32,6 +32,7 @@
   FAMILY(Optimizer)                     \
   FAMILY(Pad)                           \
   FAMILY(Ragged)                        \
+  FAMILY(Recurrence)                    \
   FAMILY(Reduce)                        \
   FAMILY(Replica)                       \
   FAMILY(RmsNorm)                       \

@@ -263,6 +263,15 @@ Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Locat
   return Attention(q, k, v, {.heads = heads, .causal = causal}, loc);
 }
 
+LstmStates Lstm(Tensor x, Tensor w, Tensor bias, Tensor h0, Tensor c0, Location loc) {
+  const std::vector<Tensor> outputs = Call("lstm", {x, w, bias, h0, c0}, {}, loc, 3);
+  return {outputs[0], outputs[1]};
+}
+
+Tensor Gru(Tensor x, Tensor w, Tensor bias, Tensor h0, Location loc) {
+  return Call("gru", {x, w, bias, h0}, {}, loc, 2)[0];
+}
+
 Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc) {
   return Call1("softmax_cross_entropy", {logits, labels}, {}, loc);
 }

@@ -171,6 +171,16 @@ struct Attended {
 // q [b,t,c] with c divided among the heads; k, v [b,s,kv_heads * size of a head].
 Tensor Attention(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, Location loc = Location::current());
 Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Location loc = Location::current());
+Attended AttentionWithLse(Tensor q, Tensor k, Tensor v, const AttentionHeads& heads, const Documents& documents = {},
+                          Location loc = Location::current());
+// What a recurrence makes of x [b,t,4h], what inputs give the gates i, f, g, o, and of initial states [b,h]; w [h,4h]
+// and bias [4h] are what states give them (oneflow_core/ops/recurrence.cc). All is f32.
+struct LstmStates {
+  Tensor y, cells;  // [b,t,h]
+};
+LstmStates Lstm(Tensor x, Tensor w, Tensor bias, Tensor h0, Tensor c0, Location loc = Location::current());
+// The same with the gates r, z, n: x [b,t,3h], w [h,3h], bias [3h]; gives y [b,t,h].
+Tensor Gru(Tensor x, Tensor w, Tensor bias, Tensor h0, Location loc = Location::current());
 // The loss of each row of logits [..,c] against labels [..].
 Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc = Location::current());
 // 1 for each row whose largest logit is the label's, else 0.

@@ -36,6 +36,7 @@
   FAMILY(Index)                     \
   FAMILY(Attention)                 \
   FAMILY(Rotary)                    \
+  FAMILY(Recurrence)                \
   FAMILY(CrossEntropy)              \
   FAMILY(Conv2d)                    \
   FAMILY(MaxPool2d)                 \

@@ -50,7 +50,8 @@ double Dot(const std::vector<RefTensor>& outputs, const std::vector<std::optiona
 
 // Which outputs a gradient may flow back from: side products such as a mean, an index or an lse are not differentiated.
 bool Flows(const std::string& op, size_t output) {
-  return output == 0 || (op != "layer_norm" && op != "rms_norm" && op != "softmax_cross_entropy" &&
+  if (op == "lstm") return output < 2;
+  return output == 0 || (op != "layer_norm" && op != "rms_norm" && op != "softmax_cross_entropy" && op != "gru" &&
                          op != "max_pool2d" && op != "top_k");
 }
 

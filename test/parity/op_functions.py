@@ -229,6 +229,61 @@ def attention_grad(a, dout, q, k, v, out, lse, *rest):
     return torch.autograd.grad(results, qkv, (dout, lacks + sum(dlse)))
 
 
+def recurrence(function, x, w, bias, states):
+    """What torch.nn.LSTM or GRU calls, of one layer whose inputs are what x gives the gates: y and the last states."""
+    columns = w.shape[1]
+    weights = (torch.eye(columns, dtype=x.dtype), w.t(), torch.zeros(columns, dtype=x.dtype), bias)
+    return function(x, states, weights, True, 1, 0.0, False, False, True)
+
+
+def states_before(y, initial):
+    return torch.cat((initial.unsqueeze(1), y[:, :-1]), 1)
+
+
+def lstm(a, x, w, bias, h0, c0):
+    cells, states = [], (h0[None], c0[None])
+    for t in range(x.shape[1]):  # step by step, because the cells of the last one alone are given
+        _, *states = recurrence(torch._VF.lstm, x[:, t:t + 1], w, bias, states)
+        cells.append(states[1][0])
+    y, _, _ = recurrence(torch._VF.lstm, x, w, bias, (h0[None], c0[None]))
+    i, f, g, o = (x + states_before(y, h0) @ w + bias).chunk(4, -1)
+    return y, torch.stack(cells, 1), torch.cat((i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()), -1)
+
+
+def gru(a, x, w, bias, h0):
+    y, _ = recurrence(torch._VF.gru, x, w, bias, h0[None])
+    (r, z, n), (of_r, of_z, of_n) = x.chunk(3, -1), (states_before(y, h0) @ w + bias).chunk(3, -1)
+    r = (r + of_r).sigmoid()
+    return y, torch.cat((r, (z + of_z).sigmoid(), (n + r * of_n).tanh(), of_n), -1)
+
+
+def lstm_grad(a, dy, dcells, gates, cells, w, c0):
+    h = w.shape[0]
+    i, f, g, o = gates.chunk(4, -1)
+    # x that gives these gates where the first states are zeros.
+    h0 = torch.zeros_like(c0)
+    x = torch.cat((i.logit(), f.logit(), g.atanh(), o.logit()), -1) - states_before(o * cells.tanh(), h0) @ w
+    x, h0, c0 = (t.detach().requires_grad_() for t in (x, h0, c0))
+    y, cells, _ = lstm(a, x, w, torch.zeros(4 * h, dtype=x.dtype), h0, c0)
+    return torch.autograd.grad((y, cells), (x, h0, c0), (dy, dcells))
+
+
+def gru_grad(a, dy, gates, y, w, h0):
+    r, z, n, of_state = gates.chunk(4, -1)
+    of_r, of_z, of_n = (states_before(y, h0) @ w).chunk(3, -1)
+    # x, and a bias of each step and sample, that give these gates.
+    x = torch.cat((r.logit() - of_r, z.logit() - of_z, n.atanh() - r * of_state), -1)
+    bias = torch.cat((torch.zeros_like(r), torch.zeros_like(z), of_state - of_n), -1)
+    x, bias, h0 = (t.detach().requires_grad_() for t in (x, bias, h0))
+    state, states = h0, []
+    for t in range(x.shape[1]):
+        (x_r, x_z, x_n), (of_r, of_z, of_n) = x[:, t].chunk(3, -1), (state @ w + bias[:, t]).chunk(3, -1)
+        z = (x_z + of_z).sigmoid()
+        state = (1 - z) * (x_n + (x_r + of_r).sigmoid() * of_n).tanh() + z * state
+        states.append(state)
+    return torch.autograd.grad(torch.stack(states, 1), (x, bias, h0), dy)
+
+
 def cross_entropy(a, logits, labels):
     classes = logits.shape[-1]
     loss = F.cross_entropy(logits.reshape(-1, classes), labels.long().flatten(), reduction="none").view(labels.shape)
@@ -470,6 +525,10 @@ OPS = {
     "rotary": rotary,
     "attention": attention,
     "attention_grad": attention_grad,
+    "lstm": lstm,
+    "lstm_grad": lstm_grad,
+    "gru": gru,
+    "gru_grad": gru_grad,
     # Softmax and normalisation.
     "softmax": lambda a, x: x.softmax(-1),
     "softmax_grad": lambda a, dy, y: aten._softmax_backward_data(dy, y, -1, y.dtype),

@@ -199,6 +199,23 @@ class ParityTest(unittest.TestCase):
                        kv_heads=1, head_width=8, score_cap=0, logit_cap=0, window=9, qk_norm="true", rope_theta=1e6,
                        rope_theta_of_windows=1e4)
 
+    def test_recurrent_networks(self):
+        for cell, chunk in (("lstm", 0), ("lstm", 7), ("gru", 10)):
+            with self.subTest(cell=cell, chunk=chunk):
+                self.check(
+                    "gpt_dp2_tp2.pbtxt",
+                    ref.recurrent(layers=2, cell=cell),
+                    ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+                    lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+                    ref.cosine(2e-3, 5, STEPS, 0.1),
+                    [text("model.recurrent", layers=2, width=24, context=32, cell=f"'{cell}'", chunk=chunk,
+                          tied_embedding=str(cell == "gru").lower()),
+                     text("generate", tokens=1, prompt="'a'")],
+                    [["mesh={dp:2 tp:2}", "cluster.processes=2"],
+                     ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=4"]],
+                    clip_norm=1.0,
+                )
+
     # A step of micro-batches would be of the mean of their means, over as many masked tokens as each has.
     def test_bert_on_masked_tokens(self):
         self.check("mlp_fashion_mnist.pbtxt", ref.bert(layers=2, heads=4, mask_rate=0.3, mask_token=3),

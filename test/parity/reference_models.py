@@ -223,6 +223,21 @@ def adapted(model, scale):
     return lambda w, step, inputs, labels: model(Merged(w), step, inputs, labels)
 
 
+def recurrent(layers, cell):
+    def logits(w, step, tokens, labels):
+        x = w["wte/weight"][tokens]
+        for i in range(layers):
+            h = f"h{i}/l0/"
+            weights = [w[h + "x/weight"].t(), w[h + "h/weight"].t(), w[h + "x/bias"], w[h + "h/bias"]]
+            zeros = torch.zeros(1, *x[:, 0].shape, dtype=x.dtype)
+            # What torch.nn.LSTM and torch.nn.GRU call, with these weights.
+            run = getattr(torch._VF, cell)
+            x = run(x, (zeros, zeros) if cell == "lstm" else zeros, weights, True, 1, 0.0, False, False, True)[0]
+        return linear(w, "head", x) if "head/weight" in w else x @ w["wte/weight"].t()
+
+    return logits
+
+
 def bert(layers, heads, mask_rate, mask_token, epsilon=1e-12, seed=1):
     """Returns its loss, of the tokens that are masked."""
     def norm(w, name, x):
