@@ -17,6 +17,7 @@
   FAMILY(Compare)                       \
   FAMILY(Conv2d)                        \
   FAMILY(CrossEntropy)                  \
+  FAMILY(Ctc)                           \
   FAMILY(Cumsum)                        \
   FAMILY(Dropout)                       \
   FAMILY(Elementwise)                   \

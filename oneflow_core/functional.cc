@@ -272,6 +272,13 @@ Tensor Gru(Tensor x, Tensor w, Tensor bias, Tensor h0, Location loc) {
   return Call("gru", {x, w, bias, h0}, {}, loc, 2)[0];
 }
 
+Tensor CtcLoss(Tensor log_probs, Tensor labels, Tensor input_lengths, Tensor label_lengths, bool zero_infinity,
+               Location loc) {
+  AttrMap attrs;
+  if (zero_infinity) attrs.Set("zero_infinity", true);
+  return Call1("ctc_loss", {log_probs, labels, input_lengths, label_lengths}, std::move(attrs), loc);
+}
+
 Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc) {
   return Call1("softmax_cross_entropy", {logits, labels}, {}, loc);
 }

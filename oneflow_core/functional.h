@@ -183,6 +183,12 @@ LstmStates Lstm(Tensor x, Tensor w, Tensor bias, Tensor h0, Tensor c0, Location 
 Tensor Gru(Tensor x, Tensor w, Tensor bias, Tensor h0, Location loc = Location::current());
 // The loss of each row of logits [..,c] against labels [..].
 Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc = Location::current());
+// The loss of each sample of log_probs f32[b,t,c], normalised over the classes, against the first label_lengths i32[b]
+// of labels i32[b,s], which are neither the class 0, the blank, nor anything else than a class, by its first
+// input_lengths i32[b] steps. It is infinite where labels do not fit into the steps; with `zero_infinity` it is 0 then,
+// and without a gradient.
+Tensor CtcLoss(Tensor log_probs, Tensor labels, Tensor input_lengths, Tensor label_lengths, bool zero_infinity = false,
+               Location loc = Location::current());
 // 1 for each row whose largest logit is the label's, else 0.
 Tensor Top1Correct(Tensor logits, Tensor labels, Location loc = Location::current());
 

@@ -38,6 +38,7 @@
   FAMILY(Rotary)                    \
   FAMILY(Recurrence)                \
   FAMILY(CrossEntropy)              \
+  FAMILY(Ctc)                       \
   FAMILY(Conv2d)                    \
   FAMILY(MaxPool2d)                 \
   FAMILY(AvgPool2d)                 \

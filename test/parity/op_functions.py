@@ -284,6 +284,20 @@ def gru_grad(a, dy, gates, y, w, h0):
     return torch.autograd.grad(torch.stack(states, 1), (x, bias, h0), dy)
 
 
+def ctc_loss(a, log_probs, labels, input_lengths, label_lengths):
+    losses = F.ctc_loss(log_probs.transpose(0, 1), labels, input_lengths, label_lengths, reduction="none",
+                        zero_infinity=a.get("zero_infinity", False))
+    # PyTorch's gradient takes a softmax before for granted: it has exp(log_probs) in it, which is taken off here.
+    used = torch.arange(log_probs.shape[1]) < column(input_lengths)
+    used = used & column(losses.isfinite() & (losses != 0))
+    too_much = (log_probs.exp().sum(-1) * used).sum(-1)
+    return losses - too_much + too_much.detach()
+
+
+def ctc_loss_grad(a, dloss, log_probs, *rest):
+    return gradient(lambda x: ctc_loss(a, x, *rest), log_probs, dloss)
+
+
 def cross_entropy(a, logits, labels):
     classes = logits.shape[-1]
     loss = F.cross_entropy(logits.reshape(-1, classes), labels.long().flatten(), reduction="none").view(labels.shape)
@@ -529,6 +543,8 @@ OPS = {
     "lstm_grad": lstm_grad,
     "gru": gru,
     "gru_grad": gru_grad,
+    "ctc_loss": ctc_loss,
+    "ctc_loss_grad": ctc_loss_grad,
     # Softmax and normalisation.
     "softmax": lambda a, x: x.softmax(-1),
     "softmax_grad": lambda a, dy, y: aten._softmax_backward_data(dy, y, -1, y.dtype),
