@@ -2,9 +2,9 @@
 // Angles, cosines and sines are f32; those of a position are computed once for all samples and heads.
 #include "oneflow_core/rotary.h"
 
-#include <cmath>
 #include <vector>
 
+#include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
@@ -26,11 +26,12 @@ struct Turn {
         angles(RotaryAnglesOf(*args.attrs, width, args.in[0].logical_dims[1])) {}
   // cos and sin of a position, one behind the other.
   void Compute(int64_t token, float* cos, float* sin) const {
-    for (int64_t i = 0; i < width / 2; ++i) {
-      const float angle = static_cast<float>(first + token) * angles.inverse[i];
-      cos[i] = std::cos(angle) * angles.amplitude;
-      sin[i] = std::sin(angle) * (back ? -angles.amplitude : angles.amplitude);
-    }
+    const float position = static_cast<float>(first + token);
+    VecLoop(width / 2, [&](int64_t i, auto lanes) {
+      const QuarterTurns angle = WithoutQuarterTurns(Load(angles.inverse.data() + i, lanes) * position);
+      Store(cos + i, SinOfTurns(angle, 1) * angles.amplitude, lanes);
+      Store(sin + i, SinOfTurns(angle, 0) * (back ? -angles.amplitude : angles.amplitude), lanes);
+    });
   }
   int64_t batch, tokens, columns, d, width;
   bool interleaved, back;

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/functional.h"
+#include "oneflow_core/composed.h"
+#include "oneflow_core/einsum.h"
 
 namespace oneflow::testing {
 
@@ -110,7 +111,7 @@ class RandomModel {
     if (!x.valid()) return x;
     const int rank = x.shape().rank();
     const int64_t last = x.shape()[rank - 1];
-    switch (Draw(19)) {
+    switch (Draw(22)) {
       case 0:
       case 1:
       case 2:
@@ -145,15 +146,106 @@ class RandomModel {
       case 14:
         return Concat({x, Annotated(Tanh(x), 50)}, Draw(rank));
       case 15:
-        return rank == 3 ? Attention(x, Annotated(x, 30), x, last % 2 == 0 ? 2 : 1, Chance(50)) : Softmax(x);
+        return rank == 3 ? Mixed(x) : Softmax(x);
       case 16:
         return Chance(50) ? Flip(x, Draw(rank)) : Chosen(x);
       case 17:
-        if (rank != 4) return Sigmoid(x);
-        return Chance(50) ? AdaptiveAvgPool2d(x, 1 + Draw(3), 1 + Draw(3)) : AvgPool2d(x, 2, 1 + Draw(2), 1);
+        return rank == 4 ? OfImages(x) : Sigmoid(x);
+      case 18:
+        return rank == 3 ? OfSequences(x) : SoftmaxAlong(x, Draw(rank));
+      case 19:
+        return Composed(x);
+      case 20:
+        return Padded(x);
       default:
         return Chance(50) ? ReduceMax(x, {Draw(rank)}, true) : Dropout(x, 0.2);
     }
+  }
+
+  // Plain, or of documents, capped, dropped or added to.
+  Tensor Mixed(const Tensor& x) {
+    const int64_t heads = x.shape()[2] % 2 == 0 ? 2 : 1;
+    AttentionHeads options = {.heads = heads, .causal = Chance(50)};
+    if (options.causal && Chance(30)) options.window = 1 + Draw(3);
+    if (Chance(30)) options.soft_cap = 1.5;
+    if (Chance(30)) options.dropout = 0.2;
+    ScoreOptions scores;
+    if (Chance(40)) {
+      std::vector<double> documents;
+      for (int64_t i = 0; i < x.shape()[0] * x.shape()[1]; ++i) documents.push_back(Draw(2));
+      scores.documents = Annotated(Constant(builder_, {DType::kInt32, {x.shape()[0], x.shape()[1]}}, documents), 40);
+    }
+    if (Chance(20)) scores.added = Weight({x.shape()[1], x.shape()[1]});
+    if (Chance(70)) return ScoredAttention(x, Annotated(x, 30), x, options, scores);
+    // lse too has a gradient.
+    const Attended mixed = AttentionWithLse(x, Annotated(x, 30), x, options, {scores.documents, scores.documents});
+    if (!mixed.out.valid()) return Tensor();
+    const Tensor lse = Transpose(ReduceMean(mixed.lse, {1}, /*keepdims=*/true), {0, 2, 1});
+    return Add(mixed.out, lse);
+  }
+
+  // x [b,t,c] through a recurrence.
+  Tensor OfSequences(const Tensor& x) {
+    const int64_t b = x.shape()[0], units = 1 + Draw(4), gates = Chance(50) ? 4 : 3;
+    const Tensor arrived = Annotated(MatMul(x, Weight({x.shape()[2], gates * units})), 30);
+    const Tensor w = Weight({units, gates * units}), bias = Weight({gates * units}, "zeros");
+    const Tensor h0 = Constant(builder_, {DType::kFloat32, {b, units}}, 0.5);
+    if (gates == 3) return Gru(arrived, w, bias, h0);
+    const LstmStates states = Lstm(arrived, w, bias, h0, Annotated(h0, 30));
+    return Chance(50) ? states.y : Add(states.y, states.cells);
+  }
+
+  Tensor OfImages(const Tensor& x) {
+    switch (Draw(4)) {
+      case 0:
+        return AdaptiveAvgPool2d(x, 1 + Draw(3), 1 + Draw(3));
+      case 1:
+        return x.shape()[2] >= 2 && x.shape()[3] >= 2 ? MaxPool2d(x, 2, 1 + Draw(2)) : Tanh(x);
+      case 2:
+        return ResizeBilinear(x, 1 + Draw(4), 1 + Draw(4), Chance(50));
+      default:
+        return AvgPool2d(x, 2, 1 + Draw(2), 1);
+    }
+  }
+
+  // Functions that are made of several ops.
+  Tensor Composed(const Tensor& x) {
+    const int rank = x.shape().rank();
+    switch (Draw(8)) {
+      case 0:
+        return LogSumExp(x, Draw(rank), true);
+      case 1:
+        return LogSoftmax(x, Draw(rank));
+      case 2:
+        return Sort(x, Chance(50)).values;
+      case 3: {
+        if (rank < 2) return Clip(x, -0.5, 0.5);
+        const int64_t channels = x.shape()[1], groups = channels % 2 == 0 ? 2 : 1;
+        return GroupNorm(x, Weight({channels}, "ones"), Weight({channels}, "zeros"), Chance(50) ? groups : channels,
+                         1e-2);
+      }
+      case 4:
+        return rank == 2 ? Einsum("bi,bj,ik->bjk", {x, Tanh(x), Weight({x.shape()[1], 1 + Draw(3)})}) : Square(Tanh(x));
+      case 5:
+        return rank < 4 ? Stack({x, Annotated(Tanh(x), 40)}, Draw(rank + 1)) : Exp(Tanh(x));
+      case 6: {
+        std::vector<int64_t> repeats(rank, 1);
+        repeats[Draw(rank)] = 2;
+        return Tile(x, repeats);
+      }
+      default:
+        return Pow(AddScalar(Square(Tanh(x)), 0.5), Chance(50) ? 2 : 1.5);
+    }
+  }
+
+  // With zeros, mirrored, or with the elements at its ends.
+  Tensor Padded(const Tensor& x) {
+    std::vector<int64_t> before, after;
+    for (const int64_t size : x.shape().dims()) {
+      before.push_back(size > 1 ? Draw(2) : 0);
+      after.push_back(size > 1 ? Draw(2) : 0);
+    }
+    return Chance(30) ? Pad(x, before, after) : Chance(50) ? PadReflect(x, before, after) : PadEdge(x, before, after);
   }
 
   // One of two by a condition that no rounding changes: of positions along a dimension, and of constants.
