@@ -33,8 +33,8 @@ void GatherPlanes(const TensorArg& x, const TensorArg& y, const PoolGather<kGrad
   });
 }
 
-template <typename T, bool kGradient>
-const char* Gather(const KernelArgs& args) {
+template <typename T, bool kGradient = false>
+const char* AvgPool2d(const KernelArgs& args) {
   const PoolGather<kGradient> gather(*args.attrs, args.in[0], args.out[0]);
   if (args.in[0].in_blocks()) {
     GatherPlanes<kBlockChannels, T>(args.in[0], args.out[0], gather);
@@ -44,9 +44,7 @@ const char* Gather(const KernelArgs& args) {
   return nullptr;
 }
 template <typename T>
-constexpr KernelFn AvgPool2d = Gather<T, /*kGradient=*/false>;
-template <typename T>
-constexpr KernelFn AvgPool2dGrad = Gather<T, /*kGradient=*/true>;
+constexpr KernelFn AvgPool2dGrad = AvgPool2d<T, /*kGradient=*/true>;
 
 }  // namespace
 

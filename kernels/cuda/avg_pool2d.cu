@@ -8,8 +8,8 @@
 namespace oneflow::cuda {
 namespace {
 
-template <typename T, bool kGradient>
-const char* Gather(const KernelArgs& args) {
+template <typename T, bool kGradient = false>
+const char* AvgPool2d(const KernelArgs& args) {
   const TensorArg &from = args.in[0], &to = args.out[0];
   const PoolGather<kGradient> gather(*args.attrs, from, to);
   const int64_t width = from.dims[3], size = from.dims[2] * width;
@@ -28,9 +28,7 @@ const char* Gather(const KernelArgs& args) {
   return ForEach(Stream(args), {to.dims[0] * to.dims[1], to.dims[2], to.dims[3]}, sum_up);
 }
 template <typename T>
-constexpr KernelFn AvgPool2d = Gather<T, /*kGradient=*/false>;
-template <typename T>
-constexpr KernelFn AvgPool2dGrad = Gather<T, /*kGradient=*/true>;
+constexpr KernelFn AvgPool2dGrad = AvgPool2d<T, /*kGradient=*/true>;
 
 }  // namespace
 
