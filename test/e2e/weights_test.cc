@@ -146,26 +146,31 @@ TEST(WeightsTest, CommandsThatLookAtWeightsSayWhatTheyFound) {
   EXPECT_EQ(work.Run({"weights", "export", job, "w", "--out", "o", "--dtype", "f64"}).exit_code, 2);
 }
 
+// A job that trains and evaluates TinyGpt2's model on its text.
+std::string TinyGpt2Job(const Workspace& work, const std::string& model, const std::string& train) {
+  return work.Write("job.pbtxt", absl::StrCat("model { gpt { vocabulary: 40 layers: 2 width: 24 heads: 4 context: 12 ",
+                                              model, " } }\ndata { text { path: '", work.Path("their_text"),
+                                              "' validation_fraction: 0.5 } }\ntrain { batch_size: 4 ", train, " }\n"));
+}
+
 // Adapters begin such that the model is the one of the file, which lacks them; exported they are part of the weights.
 TEST(WeightsTest, AdaptersAreTrainedBesideWeightsAndExportedInThem) {
   const Workspace work;
   TinyGpt2(work, {"make", work.Path("theirs"), work.Path("their_text"), "3"});
   const std::string job =
-      work.Write("job.pbtxt", absl::StrCat("model { gpt { vocabulary: 40 layers: 2 width: 24 heads: 4 context: 12 "
-                                           "tied_embedding: true } }\ndata { text { path: '",
-                                           work.Path("their_text"),
-                                           "' validation_fraction: 0.5 } }\ntrain { steps: 12 batch_size: 4 "
-                                           "optimizer { adamw {} } schedule { learning_rate: 0.01 } }\n"
-                                           "evaluate { batches: 4 batch_size: 4 }\n"));
+      TinyGpt2Job(work, "tied_embedding: true", "steps: 12 optimizer { adamw {} } schedule { learning_rate: 0.01 }");
   const std::vector<std::string> adapted = {"--set",
                                             "train.lora={match: '*/attn/*/weight' match: '*/mlp/up/*' rank: 2}"};
+  const std::vector<std::string> evaluated = {"--set", "evaluate={batches: 4 batch_size: 4}"};
   const auto run = [&](const std::string& command, const std::vector<std::string>& more) {
     const Outcome outcome = work.Run(Join({"weights", command}, more));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.out;
   };
   const auto validation = [&](const std::string& weights, const std::vector<std::string>& more) {
-    return work.Metrics(job, Join({"--weights", work.Path(weights)}, more)).back()["validation_loss"].get<double>();
+    return work.Metrics(job, Join(Join(evaluated, {"--weights", work.Path(weights)}), more))
+        .back()["validation_loss"]
+        .get<double>();
   };
   const std::vector<std::string> still = {"--set", "train.steps=1", "--set", "train.schedule.learning_rate=1e-12"};
   run("import", Join({work.Path("theirs"), job, "--out", work.Path("w")}, adapted));
@@ -192,11 +197,7 @@ TEST(WeightsTest, AdaptersAreTrainedBesideWeightsAndExportedInThem) {
 TEST(WeightsTest, WhatMayBeMissingStartsFresh) {
   const Workspace work;
   TinyGpt2(work, {"make", work.Path("theirs"), work.Path("their_text"), "1"});
-  const std::string job =
-      work.Write("job.pbtxt", absl::StrCat("model { gpt { vocabulary: 40 layers: 2 width: 24 heads: 4 context: 12 } }\n"
-                                           "data { text { path: '",
-                                           work.Path("their_text"),
-                                           "' } }\ntrain { steps: 0 batch_size: 4 optimizer { sgd {} } }\n"));
+  const std::string job = TinyGpt2Job(work, "", "steps: 0 optimizer { sgd {} }");
   const std::string config = ReadFile(work.Path("theirs/config.json"));
   work.Write("theirs/config.json", config.substr(0, config.size() - 1) + ", \"tie_word_embeddings\": false}");
   const std::vector<std::string> import = {"weights", "import", work.Path("theirs"), job, "--out", work.Path("w")};
