@@ -19,7 +19,9 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
+import reference_data as data  # noqa: E402
 import reference_models as ref  # noqa: E402
+from reference_training import GradScaler, cosine, decayed, train, train_scaled  # noqa: E402
 
 STEPS = 20
 FASHION = "/usr/share/datasets/fashion-mnist/"
@@ -106,7 +108,7 @@ class ParityTest(unittest.TestCase):
             if soften is not None:
                 soften(start)
                 save_file(start, initial)
-            losses, want_gradients, want = ref.train(start, model, batches, STEPS, optimizer, clip_norm, schedule,
+            losses, want_gradients, want = train(start, model, batches, STEPS, optimizer, clip_norm, schedule,
                                                      frozen)
             for layout in [ONE_DEVICE] + layouts:
                 with self.subTest(job=job, layout=" ".join(layout)):
@@ -127,9 +129,9 @@ class ParityTest(unittest.TestCase):
         self.check(
             job,
             ref.gpt(layers=2, heads=4, rate=rate),
-            ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
-            lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
-            ref.cosine(2e-3, 5, STEPS, 0.1),
+            data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+            lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+            cosine(2e-3, 5, STEPS, 0.1),
             [text("model.gpt", layers=2, width=32, heads=4, context=32, dropout=rate, tied_embedding=str(tied).lower()),
              text("generate", tokens=1, prompt="'a'")],
             layouts,
@@ -153,9 +155,9 @@ class ParityTest(unittest.TestCase):
                     value.copy_(torch.randn(value.shape, generator=generator) * 0.1)
 
         self.check("gpt_dp2_tp2.pbtxt", ref.adapted(ref.gpt(layers=2, heads=4), 2.0),
-                   ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
-                   lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
-                   ref.cosine(2e-3, 5, STEPS, 0.1),
+                   data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+                   lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+                   cosine(2e-3, 5, STEPS, 0.1),
                    [text("model.gpt", layers=2, width=32, heads=4, context=32),
                     text("generate", tokens=1, prompt="'a'"),
                     "train.lora={match: 'h*/attn/*/weight' match: 'h*/mlp/*/weight' rank: 4 alpha: 8 also: 'head/*'}"],
@@ -169,9 +171,9 @@ class ParityTest(unittest.TestCase):
         self.check(
             "gpt_dp2_tp2.pbtxt",
             reference,
-            ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
-            lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
-            ref.cosine(2e-3, 5, STEPS, 0.1),
+            data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+            lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+            cosine(2e-3, 5, STEPS, 0.1),
             [text("model." + model, layers=2, width=32, heads=4, hidden=80, context=32, **fields),
              text("generate", tokens=1, prompt="'a'")],
             [["mesh={dp:2 tp:2}", "cluster.processes=2"],
@@ -205,9 +207,9 @@ class ParityTest(unittest.TestCase):
                 self.check(
                     "gpt_dp2_tp2.pbtxt",
                     ref.recurrent(layers=2, cell=cell),
-                    ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
-                    lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
-                    ref.cosine(2e-3, 5, STEPS, 0.1),
+                    data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+                    lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+                    cosine(2e-3, 5, STEPS, 0.1),
                     [text("model.recurrent", layers=2, width=24, context=32, cell=f"'{cell}'", chunk=chunk,
                           tied_embedding=str(cell == "gru").lower()),
                      text("generate", tokens=1, prompt="'a'")],
@@ -219,9 +221,9 @@ class ParityTest(unittest.TestCase):
     # A step of micro-batches would be of the mean of their means, over as many masked tokens as each has.
     def test_bert_on_masked_tokens(self):
         self.check("mlp_fashion_mnist.pbtxt", ref.bert(layers=2, heads=4, mask_rate=0.3, mask_token=3),
-                   ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
-                   lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-5),
-                   ref.cosine(2e-3, 5, STEPS, 0.05),
+                   data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+                   lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-5),
+                   cosine(2e-3, 5, STEPS, 0.05),
                    ["data={text {path: 'data/kjv.txt' validation_fraction: 0.05}}",
                     "train.optimizer={adamw {beta2: 0.95 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
                     "train.schedule.learning_rate=2e-3",
@@ -236,9 +238,9 @@ class ParityTest(unittest.TestCase):
                 self.check("mlp_fashion_mnist.pbtxt",
                            ref.t5(layers=2, decoder_layers=1, heads=4, source=20, buckets=8, most_distance=12,
                                   start_token=3),
-                           ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
-                           lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-5),
-                           ref.cosine(2e-3, 5, STEPS, 0.05),
+                           data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+                           lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-5),
+                           cosine(2e-3, 5, STEPS, 0.05),
                            ["data={text {path: 'data/kjv.txt' validation_fraction: 0.05}}",
                             "train.optimizer={adamw {beta2: 0.95 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
                             "train.schedule.learning_rate=2e-3",
@@ -255,16 +257,16 @@ class ParityTest(unittest.TestCase):
         settings = ["train.batch_size=8", "train.schedule.warmup_steps=5", "evaluate={batches:1}",
                     text("generate", tokens=1, prompt="'a'"),
                     text("model.gpt", layers=2, width=32, heads=4, context=32)]
-        batches = ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32)
+        batches = data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32)
         with tempfile.TemporaryDirectory() as folder:
             initial, gradients = (os.path.join(folder, name) for name in ("initial", "gradients"))
             oneflow("gpt_dp2_tp2.pbtxt", folder, "train.steps=1", f"save_initial_weights={initial}", *settings,
                     *ONE_DEVICE)
             start = load_file(initial)
-            losses, want, _ = ref.train(start, ref.gpt(layers=2, heads=4, rate=0.0), batches, STEPS,
-                                        lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
+            losses, want, _ = train(start, ref.gpt(layers=2, heads=4, rate=0.0), batches, STEPS,
+                                        lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8),
                                         1.0,
-                                        ref.cosine(2e-3, 5, STEPS, 0.1))
+                                        cosine(2e-3, 5, STEPS, 0.1))
             for layout in [ONE_DEVICE, ["mesh={dp:2 tp:2}", "cluster.processes=2"]]:
                 with self.subTest(layout=" ".join(layout)):
                     narrow = [f"weights={initial}", "precision.compute=BF16", *settings, *layout]
@@ -284,17 +286,17 @@ class ParityTest(unittest.TestCase):
                     "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
                     "train.schedule.learning_rate=3e-4",
                     "precision={compute: F16 initial_scale: 8388608 growth_interval: 4}"]
-        batches = ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1,
+        batches = data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1,
                                    24)
         with tempfile.TemporaryDirectory() as folder:
             initial, final = (os.path.join(folder, name) for name in ("initial", "final"))
             oneflow("mlp_fashion_mnist.pbtxt", folder, "train.steps=1", f"save_initial_weights={initial}", *settings,
                     *ONE_DEVICE)
             start = load_file(initial)
-            told, want = ref.train_scaled(start, ref.mlp_in_f16, batches, STEPS,
-                                          lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+            told, want = train_scaled(start, ref.mlp_in_f16, batches, STEPS,
+                                          lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
                                           1.0,
-                                          ref.cosine(3e-4, 5, STEPS, 0.05), ref.GradScaler(2.0**23, 4))
+                                          cosine(3e-4, 5, STEPS, 0.05), GradScaler(2.0**23, 4))
             skipped = [step for step, (_, _, skips) in enumerate(told) if skips]
             self.assertGreater(len(skipped), 2)
             self.assertGreater(skipped[-1], 4, "skipped steps at the beginning alone")
@@ -323,9 +325,9 @@ class ParityTest(unittest.TestCase):
         self.check(
             "fashion_mnist.pbtxt",
             ref.convnet,
-            ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
-            lambda p: torch.optim.AdamW(ref.decayed(p, 0.0), betas=(0.9, 0.999), eps=1e-5),
-            ref.cosine(2e-3, 5, STEPS, 0.05),
+            data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
+            lambda p: torch.optim.AdamW(decayed(p, 0.0), betas=(0.9, 0.999), eps=1e-5),
+            cosine(2e-3, 5, STEPS, 0.05),
             ["model.convnet.channels=[8, 16]", "model.convnet.hidden=32", "train.optimizer.adamw.epsilon=1e-5"],
             [["mesh={dp:4}", "cluster.processes=2"], ["mesh={pp:2 dp:2}", "cluster.processes=2",
                                                       "train.micro_batches=3"]],
@@ -335,9 +337,9 @@ class ParityTest(unittest.TestCase):
         self.check(
             "mlp_fashion_mnist.pbtxt",
             ref.mlp,
-            ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
-            lambda p: torch.optim.SGD(ref.decayed(p, 0.01), lr=1, momentum=0.9, nesterov=True),
-            ref.cosine(0.05, 5, STEPS, 0.05),
+            data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
+            lambda p: torch.optim.SGD(decayed(p, 0.01), lr=1, momentum=0.9, nesterov=True),
+            cosine(0.05, 5, STEPS, 0.05),
             ["train.optimizer={sgd {momentum: 0.9 nesterov: true weight_decay: 0.01} clip_norm: 0.5}"],
             [["mesh={dp:3}", "cluster.processes=1"]],
             clip_norm=0.5,
@@ -345,14 +347,14 @@ class ParityTest(unittest.TestCase):
 
     def check_images(self, model, reference, optimizer, settings, layouts, rate=2e-3, seed=1, batch=24, **more):
         self.check("mlp_fashion_mnist.pbtxt", reference,
-                   ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz",
+                   data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz",
                                     seed, batch),
-                   optimizer, ref.cosine(rate, 5, STEPS, 0.05),
+                   optimizer, cosine(rate, 5, STEPS, 0.05),
                    [model, f"train.schedule.learning_rate={rate}", f"seed={seed}", *settings], layouts, **more)
 
     def test_vit_with_adamw(self):
         self.check_images(text("model.vit", patch=7, width=24, layers=2, heads=4), ref.vit(patch=7, layers=2, heads=4),
-                          lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+                          lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
                           ["train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}"],
                           [["mesh={dp:2 tp:2}", "cluster.processes=2"],
                            ["mesh={pp:2}", "cluster.processes=1", "train.micro_batches=3"]], clip_norm=1.0,
@@ -362,7 +364,7 @@ class ParityTest(unittest.TestCase):
         for upsampling in ("transposed", "bilinear"):
             self.check_images(text("model.unet", width=4, levels=2, groups=2, noise=0.3, upsampling=f"'{upsampling}'"),
                               ref.unet(levels=2, groups=2, noise=0.3, bilinear=upsampling == "bilinear"),
-                              lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+                              lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
                               ["train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}"],
                               [["mesh={dp:2}", "cluster.processes=2"], ["mesh={dp:2 tp:2}", "cluster.processes=2"]],
                               batch=8, clip_norm=1.0, floor=1e-9)
@@ -370,18 +372,18 @@ class ParityTest(unittest.TestCase):
     def test_vit_on_images_of_three_channels(self):
         with tempfile.TemporaryDirectory() as folder:
             images, labels = os.path.join(folder, "images.gz"), os.path.join(folder, "labels.gz")
-            numbers = ref.np.random.default_rng(1)
+            numbers = data.np.random.default_rng(1)
             for path, shape, most in ((images, (60, 3, 8, 12), 256), (labels, (60,), 10)):
-                with ref.gzip.open(path, "wb") as file:
-                    file.write(bytes((0, 0, 8, len(shape))) + ref.np.array(shape, ">u4").tobytes())
+                with data.gzip.open(path, "wb") as file:
+                    file.write(bytes((0, 0, 8, len(shape))) + data.np.array(shape, ">u4").tobytes())
                     file.write(numbers.integers(0, most, shape, "uint8").tobytes())
-            data = text("data.images", train_images=f"'{images}'", train_labels=f"'{labels}'",
+            rgb = text("data.images", train_images=f"'{images}'", train_labels=f"'{labels}'",
                         test_images=f"'{images}'", test_labels=f"'{labels}'", channels=3, height=8, width=12)
             self.check("mlp_fashion_mnist.pbtxt", ref.vit(patch=4, layers=2, heads=4),
-                       ref.ImageBatches(images, labels, 1, 24),
-                       lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
-                       ref.cosine(2e-3, 5, STEPS, 0.05),
-                       [data, text("model.vit", patch=4, width=24, layers=2, heads=4),
+                       data.ImageBatches(images, labels, 1, 24),
+                       lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+                       cosine(2e-3, 5, STEPS, 0.05),
+                       [rgb, text("model.vit", patch=4, width=24, layers=2, heads=4),
                         "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
                         "train.schedule.learning_rate=2e-3"],
                        [["mesh={dp:2 tp:2}", "cluster.processes=2"]], clip_norm=1.0, floor=1e-9)
@@ -397,7 +399,7 @@ class ParityTest(unittest.TestCase):
             reference = ref.ResNet(blocks, bottlenecks=depth >= 50, small_images=depth < 50)
             self.check_images(text("model.resnet", depth=depth, width=4, small_images=str(depth < 50).lower()),
                               reference,
-                              lambda p: torch.optim.SGD(ref.decayed(p, 1e-4), lr=1, momentum=0.9),
+                              lambda p: torch.optim.SGD(decayed(p, 1e-4), lr=1, momentum=0.9),
                               ["train.optimizer={sgd {momentum: 0.9 weight_decay: 1e-4}}"],
                               [["mesh={dp:2}", "cluster.processes=2"], ["mesh={dp:2 tp:2}", "cluster.processes=2"]],
                               rate=rate, seed=seed, batch=batch, spread=1e-4, tolerance=2e-6, soften=softened(last))
@@ -417,9 +419,9 @@ class ParityTest(unittest.TestCase):
         self.check(
             "mlp_fashion_mnist.pbtxt",
             mixer,
-            ref.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
-            lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
-            ref.cosine(2e-3, 5, STEPS, 0.05),
+            data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
+            lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+            cosine(2e-3, 5, STEPS, 0.05),
             [text("model.mlp_mixer", patch=7, width=24, layers=2, token_hidden=20, channel_hidden=40),
              "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
              "train.schedule.learning_rate=2e-3"],
@@ -435,9 +437,9 @@ class ParityTest(unittest.TestCase):
         self.check(
             "margin_classifier.pbtxt",
             ref.margin_classifier(scale=24, margin=0.2),
-            ref.PrototypeBatches(classes=50, noise=0.3, samples=400, seed=1, batch=24),
-            lambda p: torch.optim.AdamW(ref.decayed(p, 0.0), betas=(0.9, 0.99), eps=1e-8),
-            ref.cosine(8e-3, 5, STEPS, 0.05),
+            data.PrototypeBatches(classes=50, noise=0.3, samples=400, seed=1, batch=24),
+            lambda p: torch.optim.AdamW(decayed(p, 0.0), betas=(0.9, 0.99), eps=1e-8),
+            cosine(8e-3, 5, STEPS, 0.05),
             [text("data.prototypes", classes=50, noise=0.3, samples=400, validation_samples=40),
              text("model.margin_classifier", widths="[32]", embedding=16, scale=24, margin=0.2)],
             [["mesh={tp:4}", "cluster.processes=2"], ["mesh={pp:2 tp:2}", "cluster.processes=1",
@@ -450,9 +452,9 @@ class ParityTest(unittest.TestCase):
         self.check(
             "margin_classifier.pbtxt",
             ref.margin_classifier(scale=24, margin=0.2, network=network.features),
-            ref.PrototypeBatches(classes=50, noise=0.3, samples=400, seed=1, batch=8),
-            lambda p: torch.optim.SGD(ref.decayed(p, 0.0), lr=1, momentum=0.9),
-            ref.cosine(1e-3, 5, STEPS, 0.05),
+            data.PrototypeBatches(classes=50, noise=0.3, samples=400, seed=1, batch=8),
+            lambda p: torch.optim.SGD(decayed(p, 0.0), lr=1, momentum=0.9),
+            cosine(1e-3, 5, STEPS, 0.05),
             [text("data.prototypes", classes=50, noise=0.3, samples=400, validation_samples=40),
              text("model.margin_classifier", depth=18, width=4, small_images="true", embedding=16, scale=24,
                   margin=0.2),
@@ -468,9 +470,9 @@ class ParityTest(unittest.TestCase):
             self.check(
                 "wide_deep.pbtxt",
                 reference,
-                ref.ClickBatches(fields=4, vocabulary=200, numbers=3, samples=400, seed=1, batch=24),
-                lambda p: torch.optim.AdamW(ref.decayed(p, 0.0), betas=(0.9, 0.99), eps=1e-8),
-                ref.cosine(2e-3, 5, STEPS, 0.05),
+                data.ClickBatches(fields=4, vocabulary=200, numbers=3, samples=400, seed=1, batch=24),
+                lambda p: torch.optim.AdamW(decayed(p, 0.0), betas=(0.9, 0.99), eps=1e-8),
+                cosine(2e-3, 5, STEPS, 0.05),
                 [text("data.clicks", fields=4, vocabulary=200, numbers=3, samples=400, validation_samples=40),
                  text("model." + model, table_split=f"'{split}'", **fields)],
                 [layout],
