@@ -28,7 +28,7 @@ const std::pair<const char*, const char*> kNames[] = {
     {"<bit>", "bit_cast"},
     {"<bitset>", "bitset"},
     {"<chrono>", "chrono"},
-    {"<cmath>", "cos fma isfinite log log1p round sin sqrt"},
+    {"<cmath>", "ceil cos fma isfinite log log1p round sin sqrt"},
     {"<condition_variable>", "condition_variable"},
     {"<cstdlib>", "strtod"},
     {"<cstring>", "memcpy memset"},
