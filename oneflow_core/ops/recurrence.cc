@@ -7,6 +7,8 @@
 //
 // A step needs the whole state before it, so that only samples are dealt out among ranks. Gradients walk back through
 // the gates that the forward pass kept; those of w are a product over all samples and times.
+#include <utility>
+
 #include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -133,39 +135,24 @@ absl::Status GruGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
-// The product of the states with w, of all times: two for each element of x and unit.
-double Flops(const TensorType& gates, const TensorType& w) {
-  return 2.0 * static_cast<double>(gates.shape[0] * gates.shape[1]) * static_cast<double>(w.shape.count());
-}
-double FlopsOfForward(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
-  return Flops(inputs[0], inputs[1]);
-}
-template <int kWeight>
-double FlopsOfBackward(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
-  return Flops(inputs[0], inputs[kWeight]);
+// An op with w as input `weight`. Its work is the product of the states with w at all times, or that of the gradients.
+void Add(OpRegistry& registry, const char* name, const char* rule, absl::StatusOr<Types> (*infer)(const InferContext&),
+         absl::Status (*grad)(GradContext&), int weight) {
+  OpDef op = {.name = name, .rule = rule, .infer = infer, .grad = grad};
+  op.flops = [weight](absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
+    const Shape &sequence = inputs[0].shape, &w = inputs[weight].shape;
+    return 2.0 * static_cast<double>(sequence[0] * sequence[1]) * static_cast<double>(w.count());
+  };
+  registry.Add(std::move(op));
 }
 
 }  // namespace
 
 void AddRecurrenceOps(OpRegistry& registry) {
-  registry.Add({.name = "lstm",
-                .rule = "btg,hg,g,bh,bh->bth,bth,btg; whole t g h",
-                .infer = InferLstm,
-                .grad = LstmGrad,
-                .flops = FlopsOfForward});
-  registry.Add({.name = "lstm_grad",
-                .rule = "bth,bth,btg,bth,hg,bh->btg,bh,bh; whole t g h; linear 0 1",
-                .infer = InferLstmGrad,
-                .flops = FlopsOfBackward<4>});
-  registry.Add({.name = "gru",
-                .rule = "btg,hg,g,bh->bth,btq; whole t g h q",
-                .infer = InferGru,
-                .grad = GruGrad,
-                .flops = FlopsOfForward});
-  registry.Add({.name = "gru_grad",
-                .rule = "bth,btq,bth,hg,bh->btg,btg,bh; whole t g h q; linear 0",
-                .infer = InferGruGrad,
-                .flops = FlopsOfBackward<3>});
+  Add(registry, "lstm", "btg,hg,g,bh,bh->bth,bth,btg; whole t g h", InferLstm, LstmGrad, 1);
+  Add(registry, "lstm_grad", "bth,bth,btg,bth,hg,bh->btg,bh,bh; whole t g h; linear 0 1", InferLstmGrad, nullptr, 4);
+  Add(registry, "gru", "btg,hg,g,bh->bth,btq; whole t g h q", InferGru, GruGrad, 1);
+  Add(registry, "gru_grad", "bth,btq,bth,hg,bh->btg,btg,bh; whole t g h q; linear 0", InferGruGrad, nullptr, 3);
 }
 
 }  // namespace oneflow::ops
