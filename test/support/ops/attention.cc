@@ -239,21 +239,22 @@ void AddExamples(Random& r, OpCases& cases) {
 // Scores that are capped, hidden and dropped; queries of documents that no key is of.
 void AddScoreEdges(Random& r, OpCases& cases) {
   for (const bool causal : {false, true}) {
-    for (const int64_t tokens : {7, 64, 70}) {
-      const int64_t keys = causal ? tokens : tokens + 30, d = tokens == 64 ? 32 : 24;
-      AttrMap attrs = {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"causal", causal},   {"soft_cap", 2.0},
-                       {"dropout", 0.2},      {"seed", int64_t{5}},     {"key", int64_t{-77}}};
-      Tensors in = {Rounded(r.Uniform({2, tokens, 4 * d})), Rounded(r.Uniform({2, keys, 2 * d})),
-                    Rounded(r.Uniform({2, keys, 2 * d}))};
+    for (const int64_t tokens : {7, 64}) {
+      const int64_t keys = causal ? tokens : tokens + 30, d = tokens == 64 ? 32 : 12;
+      const int64_t samples = tokens == 7 ? 2 : 1, kv_heads = samples, heads = 2 * kv_heads;
+      AttrMap attrs = {{"heads", heads}, {"kv_heads", kv_heads}, {"causal", causal},   {"soft_cap", 2.0},
+                       {"dropout", 0.2}, {"seed", int64_t{5}},   {"key", int64_t{-77}}};
+      Tensors in = {Rounded(r.Uniform({samples, tokens, heads * d})), Rounded(r.Uniform({samples, keys, kv_heads * d})),
+                    Rounded(r.Uniform({samples, keys, kv_heads * d}))};
       AddPair(r, "dropped", attrs, in, {5, 3}, cases, 0.5, 5e-6, 5e-5);
-      in.push_back(Documents(r, 2, tokens, 0.1));
-      in.push_back(causal ? in.back() : Documents(r, 2, keys, 0.2));
+      in.push_back(Documents(r, samples, tokens, 0.1));
+      in.push_back(causal ? in.back() : Documents(r, samples, keys, 0.2));
       if (causal) attrs.Set("window", tokens / 2);
       if (!causal) {
         for (int64_t i = 0; i < in[3].count(); i += 5) in[3].values[i] = -1;  // which no key is of
       }
       AddPair(r, "documents", attrs, in, {1LL << 40, 0}, cases, 0.5, 5e-6, 5e-5, true);
-      attrs = {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"causal", causal}};
+      attrs = {{"heads", heads}, {"kv_heads", kv_heads}, {"causal", causal}};
       AddPair(r, "documents alone", attrs, in, {}, cases, 0.5, 5e-6, 5e-5);
     }
   }
@@ -268,21 +269,21 @@ void AddEdges(Random& r, OpCases& cases) {
   for (const Geometry& g : {Geometry{2, 5, 3, 4},
                             Geometry{1, 1, 1, 1},
                             Geometry{2, 64, 2, 32},
-                            Geometry{1, 100, 2, 40},
+                            Geometry{1, 70, 2, 40},
                             Geometry{1, 33, 1, 16},
                             Geometry{0, 8, 2, 4},
                             Geometry{2, 0, 2, 4},
-                            Geometry{3, 130, 1, 64},
+                            Geometry{1, 130, 1, 64},
                             Geometry{1, 47, 3, 19},
                             Geometry{2, 5, 6, 4, 2},
-                            Geometry{2, 70, 4, 32, 1},
-                            Geometry{1, 100, 6, 40, 3},
-                            Geometry{1, 150, 2, 32, 1, 1},
-                            Geometry{2, 150, 2, 16, 2, 37},
-                            Geometry{1, 131, 4, 64, 2, 64},
+                            Geometry{1, 70, 4, 32, 1},
+                            Geometry{1, 37, 6, 40, 3},
+                            Geometry{1, 100, 2, 32, 1, 1},
+                            Geometry{1, 150, 2, 16, 2, 37},
+                            Geometry{1, 131, 2, 64, 1, 64},
                             Geometry{1, 40, 2, 8, 1, 100},
                             Geometry{2, 33, 2, 16, 1, 0, 5},
-                            Geometry{1, 5, 4, 32, 4, 0, 133},
+                            Geometry{1, 5, 4, 32, 2, 0, 133},
                             Geometry{2, 5, 2, 4, 2, 0, kNone},
                             Geometry{2, kNone, 2, 4, 2, 0, 5}}) {
     const auto count = [](int64_t n, int64_t else_n) { return n == kNone ? 0 : n > 0 ? n : else_n; };
