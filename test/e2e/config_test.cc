@@ -29,9 +29,10 @@ TEST(ConfigTest, ModelsAreListedWithTheirFields) {
   const Workspace work;
   const Outcome all = work.Run({"models"});
   EXPECT_EQ(all.exit_code, 0) << all.err;
-  EXPECT_THAT(all.out, AllOf(HasSubstr("gpt  reads text\nDecoder-only transformer"),
-                             HasSubstr("model.gpt.vocabulary  int32  [2, 262144]  default 256\n"),
-                             HasSubstr("mlp_mixer  reads images\n"), HasSubstr("mlp  reads images or csv\n")));
+  EXPECT_THAT(all.out,
+              AllOf(HasSubstr("gpt  reads text\nDecoder-only transformer"),
+                    HasSubstr("model.gpt.vocabulary  int32  [2, 262144]  default 256\n"),
+                    HasSubstr("mlp_mixer  reads images or cifar\n"), HasSubstr("mlp  reads images or cifar or csv\n")));
   const Outcome one = work.Run({"models", "convnet"});
   EXPECT_THAT(one.out, AllOf(HasSubstr("model.convnet.hidden"), Not(HasSubstr("gpt"))));
   const Outcome wrong = work.Run({"models", "perceiver"});
@@ -101,7 +102,8 @@ TEST_F(CsvJobTest, WhatIsWrongWithTheFileIsSaidBeforeTraining) {
       {"data.csv.validation_fraction=0", "data.csv.validation_path: is missing, and validation_fraction is 0"},
       {"data.csv.separator=x", "data.csv.separator: 'x' is none of"},
       {"model={gpt {layers: 1 width: 8 heads: 2 context: 4}}", "model 'gpt' reads text, so data.text must be given"},
-      {"data={text {path: 'x'}}", "model 'mlp' reads images or csv, so data.images or data.csv must be given"},
+      {"data={text {path: 'x'}}",
+       "model 'mlp' reads images or cifar or csv, so data.images or data.cifar or data.csv must be given"},
   };
   for (const auto& c : kCases) {
     const Outcome ended = work_.Run({"compile", job_, "--set", c.setting});

@@ -43,7 +43,8 @@ TEST(ErrorsTest, OfFilesThatAreRead) {
           {{"run", net, "--set", "data.images.train_images=DIR/cut.gz"},
            "data file 'DIR/cut.gz': the gzip stream is damaged or cut off"},
           {{"run", net, "--set", "data.images.train_images=DIR/labels"},
-           "data file 'DIR/labels': begins with bytes 0 0 8 1, but an IDX file of bytes in 3 dimensions with 0 0 8 3"},
+           "data file 'DIR/labels': begins with bytes 0 0 8 1, but an IDX file of bytes in 3 or 4 dimensions with 0 0 "
+           "8 3 or 4"},
           {{"run", net, "--set", "data.images.train_labels=DIR/none"}, "data file 'DIR/none': cannot open"},
           {{"run", gpt, "--set", "model.graph=DIR/none"}, "model.graph 'DIR/none': No such file or directory"},
           {{"run", gpt, "--set", "model.graph=DIR/no_graphs"}, "model.graph 'DIR/no_graphs': no file *.graph in it"},
