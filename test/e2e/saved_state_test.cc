@@ -83,6 +83,8 @@ TEST_F(SavedStateTest, TheBestOfTheEvaluationsIsKeptAndNamed) {
   EXPECT_THAT(Names(), ElementsAre("best", "step-000000004", "step-000000010"));
   const Outcome verified = work_.Run({"checkpoint", "verify", work_.Path("ck/best")});
   EXPECT_THAT(verified.out, HasSubstr("step-000000004: good")) << verified.err;
+  const Outcome weights = work_.Run({"weights", "diff", work_.Path("ck/best"), work_.Path("ck/step-000000004")});
+  EXPECT_EQ(weights.exit_code, 0) << weights.err;
   // From the best it goes on as if what followed had not been.
   const Outcome again = Run(rule, Join(Join(Set("evaluate", "{every: 2 batches: 2}"), Set("train.steps", "6")),
                                        {absl::StrCat("--resume=", work_.Path("ck/best"))}));

@@ -39,7 +39,9 @@ Weights::Weights(CheckpointReader checkpoint) : from_(std::move(checkpoint)) {
 
 absl::StatusOr<Weights> Weights::Open(const std::string& path) {
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) {
+  const fs::path name(path);
+  const bool is_best = name.filename() == kBestName && ReadBest(fs::absolute(name).parent_path().string()).ok();
+  if (!is_best && !fs::is_directory(name, ignored)) {
     OF_ASSIGN_OR_RETURN(WeightFiles file, WeightFiles::OpenFile(path));
     return Weights(std::move(file));
   }
