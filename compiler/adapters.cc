@@ -29,12 +29,11 @@ bool IsWeight(const Graph& graph, NodeId id, const OpRegistry& ops) {
   return ops.Is(node.op, OpKind::kVariable) && RoleOfVariable(node.attrs) == VariableRole::kWeight;
 }
 
-// The products with a weight that nothing else reads: what is looked up in a table too would not have the adapter.
-// Products are those that have a form for packed weights: input 1 is the matrix.
-std::vector<Product> ProductsOf(const Graph& graph, const OpRegistry& ops) {
+// The products with a weight; adds to `read_otherwise` the names of weights that something else reads too. Products are
+// the ops that have a form for packed weights: input 1 is the matrix.
+std::vector<Product> ProductsOf(const Graph& graph, const OpRegistry& ops, std::set<std::string>& read_otherwise) {
   std::vector<Product> products;
   std::vector<NodeId> weight(graph.num_values(), -1);  // by value: the weight that it is
-  std::set<NodeId> read_otherwise;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     const OpKind kind = ops.KindOf(node.op);
@@ -50,14 +49,11 @@ std::vector<Product> ProductsOf(const Graph& graph, const OpRegistry& ops) {
         if (multiplies && i == 1) {
           products.push_back({id, read});
         } else {
-          read_otherwise.insert(read);
+          read_otherwise.insert(graph.node(read).name);
         }
       }
     }
   }
-  products.erase(std::remove_if(products.begin(), products.end(),
-                                [&](const Product& product) { return read_otherwise.count(product.weight) > 0; }),
-                 products.end());
   return products;
 }
 
@@ -203,11 +199,17 @@ std::string AdapterA(const std::string& weight) { return absl::StrCat(weight, "/
 std::string AdapterB(const std::string& weight) { return absl::StrCat(weight, "/lora_b"); }
 
 absl::Status AddAdapters(const AdapterOptions& options, const OpRegistry& ops, Program& program) {
-  std::set<std::string> matrices, weights;
+  // What a table is looked up for would not have the adapter, in whichever graph.
+  std::set<std::string> matrices, read_otherwise, weights;
   std::vector<std::vector<Product>> products;
-  for (const Graph& graph : program) {
-    products.push_back(ProductsOf(graph, ops));
-    for (const Product& product : products.back()) matrices.insert(graph.node(product.weight).name);
+  for (const Graph& graph : program) products.push_back(ProductsOf(graph, ops, read_otherwise));
+  for (size_t i = 0; i < program.size(); ++i) {
+    const Graph& graph = program[i];
+    const auto is_shared = [&](const Product& product) {
+      return read_otherwise.count(graph.node(product.weight).name) > 0;
+    };
+    products[i].erase(std::remove_if(products[i].begin(), products[i].end(), is_shared), products[i].end());
+    for (const Product& product : products[i]) matrices.insert(graph.node(product.weight).name);
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       if (IsWeight(graph, id, ops)) weights.insert(graph.node(id).name);
     }

@@ -108,6 +108,12 @@ TEST(AdaptersTest, WhatMatchesNothingIsRefused) {
       error(For({"mid", "table"}), {TableModel(true, /*tied=*/true)}),
       Refused(HasSubstr("'table' matches no matrix that rows are multiplied by and nothing else reads; there are "
                         "'mid'")));
+  // One graph looks up what the other one only multiplies by.
+  GraphBuilder b(Ops(), "multiplies");
+  Fetch(ReduceMean(MatMul(ReadSamples(b, 8).rows, Weight(b, "table", {10, 16}), /*transpose_b=*/true)), "mean");
+  const Graph multiplies = *b.Finish();
+  EXPECT_OK(error(For({"table"}), {multiplies}));
+  EXPECT_THAT(error(For({"table"}), {multiplies, TableModel(false)}), Refused(HasSubstr("'table' matches no matrix")));
   AdapterOptions options = For({"up"});
   options.also = {"head"};
   EXPECT_THAT(error(options), Refused("also: 'head' matches no weight; there are 'down', 'up'"));
