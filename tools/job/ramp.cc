@@ -47,8 +47,7 @@ void CheckRamp(const pb::JobConfig& config, Checker& check) {
   check.Require(way / ramp.increment() <= kMostRampSizes, "train.ramp.increment",
                 absl::StrCat("makes ", way / ramp.increment(), " smaller sizes of batches, and at most ",
                              kMostRampSizes, " are possible"));
-  check.Require(!config.model().has_graph() && train.steps() > 0, "train.ramp",
-                train.steps() > 0 ? "not with graphs of one's own (model.graph)" : "there is no training");
+  check.Require(!config.model().has_graph(), "train.ramp", "not with graphs of one's own (model.graph)");
 }
 
 void AddRamp(const pb::JobConfig& config, Program& program) {
