@@ -11,7 +11,6 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 // Texts that have gone wrong in other programs.
@@ -82,8 +81,8 @@ std::string Mutator::OtherText(std::string old, bool is_text) {
 }
 
 // The message or one inside of it.
-Message* Mutator::SomePart(Message& message) {
-  Message* part = &message;
+google::protobuf::Message* Mutator::SomePart(google::protobuf::Message& message) {
+  google::protobuf::Message* part = &message;
   while (!OneIn(4)) {
     std::vector<const FieldDescriptor*> fields;
     part->GetReflection()->ListFields(*part, &fields);
@@ -97,7 +96,7 @@ Message* Mutator::SomePart(Message& message) {
   return part;
 }
 
-void Mutator::SetNumber(Message& part, const FieldDescriptor& field, int index) {
+void Mutator::SetNumber(google::protobuf::Message& part, const FieldDescriptor& field, int index) {
   const Reflection& of = *part.GetReflection();
   const bool repeated = field.is_repeated();
   switch (field.cpp_type()) {
@@ -146,14 +145,14 @@ void Mutator::SetNumber(Message& part, const FieldDescriptor& field, int index) 
   }
 }
 
-void Mutator::EditOne(Message& part, const FieldDescriptor& field) {
+void Mutator::EditOne(google::protobuf::Message& part, const FieldDescriptor& field) {
   const Reflection& of = *part.GetReflection();
   if (OneIn(5)) return of.ClearField(&part, &field);
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return SetNumber(part, field, 0);
   EditPart(*of.MutableMessage(&part, &field));
 }
 
-void Mutator::EditRepeated(Message& part, const FieldDescriptor& field) {
+void Mutator::EditRepeated(google::protobuf::Message& part, const FieldDescriptor& field) {
   const Reflection& of = *part.GetReflection();
   const int size = of.FieldSize(part, &field);
   const bool messages = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
@@ -165,7 +164,7 @@ void Mutator::EditRepeated(Message& part, const FieldDescriptor& field) {
     return SetNumber(part, field, Below(size));
   }
   if (messages) {
-    Message* const added = of.AddMessage(&part, &field);
+    google::protobuf::Message* const added = of.AddMessage(&part, &field);
     if (size > 0) added->CopyFrom(of.GetRepeatedMessage(part, &field, Below(size)));
     return;
   }
@@ -175,7 +174,7 @@ void Mutator::EditRepeated(Message& part, const FieldDescriptor& field) {
   if (size > 0 && one.size() < 4096) part.MergeFromString(one);
 }
 
-void Mutator::EditPart(Message& part) {
+void Mutator::EditPart(google::protobuf::Message& part) {
   const Descriptor& type = *part.GetDescriptor();
   if (type.field_count() == 0) return;
   std::vector<const FieldDescriptor*> set;
@@ -185,12 +184,12 @@ void Mutator::EditPart(Message& part) {
   field.is_repeated() ? EditRepeated(part, field) : EditOne(part, field);
 }
 
-bool Mutator::Transplant(Message& message, const Message& donor) {
-  Message* const to = SomePart(message);
-  const std::unique_ptr<Message> copy(donor.New());
+bool Mutator::Transplant(google::protobuf::Message& message, const google::protobuf::Message& donor) {
+  google::protobuf::Message* const to = SomePart(message);
+  const std::unique_ptr<google::protobuf::Message> copy(donor.New());
   copy->CopyFrom(donor);
   for (int tries = 0; tries < 8; ++tries) {
-    const Message* const from = SomePart(*copy);
+    const google::protobuf::Message* const from = SomePart(*copy);
     if (from->GetDescriptor() != to->GetDescriptor()) continue;
     to->CopyFrom(*from);
     return true;
@@ -198,7 +197,8 @@ bool Mutator::Transplant(Message& message, const Message& donor) {
   return false;
 }
 
-void Mutator::EditMessage(Message& message, absl::FunctionRef<const Message&()> donor) {
+void Mutator::EditMessage(google::protobuf::Message& message,
+                          absl::FunctionRef<const google::protobuf::Message&()> donor) {
   for (size_t edits = 1 + Below(4); edits > 0; --edits) {
     if (!OneIn(8) || !Transplant(message, donor())) EditPart(*SomePart(message));
   }

@@ -14,6 +14,8 @@ namespace oneflow {
 namespace {
 
 // A host of 1,000 KiB that are left, with control groups as a test writes them.
+using testing::TestDir;
+
 class HostFilesTest : public ::testing::Test {
  protected:
   HostFilesTest() {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "actor/engine.h"
+#include "compiler/boxed_graph.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/lower.h"
 #include "gmock/gmock.h"

@@ -19,7 +19,6 @@ namespace oneflow::testing {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 // Changes one number somewhere in a message.
@@ -28,7 +27,7 @@ class Spoiler {
   explicit Spoiler(uint64_t seed) : random_(seed) {}
 
   // What was changed.
-  std::string Spoil(Message& message) {
+  std::string Spoil(google::protobuf::Message& message) {
     places_.clear();
     Collect(message);
     const Place place = places_[random_() % places_.size()];
@@ -60,21 +59,22 @@ class Spoiler {
 
  private:
   struct Place {
-    Message* message;
+    google::protobuf::Message* message;
     const FieldDescriptor* field;
     int index;  // -1: not repeated
   };
 
   template <typename T>
-  static T Get(const Place& place, T (Reflection::*get)(const Message&, const FieldDescriptor*) const,
-               T (Reflection::*get_repeated)(const Message&, const FieldDescriptor*, int) const) {
+  static T Get(const Place& place, T (Reflection::*get)(const google::protobuf::Message&, const FieldDescriptor*) const,
+               T (Reflection::*get_repeated)(const google::protobuf::Message&, const FieldDescriptor*, int) const) {
     const Reflection& access = *place.message->GetReflection();
     return place.index < 0 ? (access.*get)(*place.message, place.field)
                            : (access.*get_repeated)(*place.message, place.field, place.index);
   }
   template <typename T>
-  static void Set(const Place& place, T value, void (Reflection::*set)(Message*, const FieldDescriptor*, T) const,
-                  void (Reflection::*set_repeated)(Message*, const FieldDescriptor*, int, T) const) {
+  static void Set(const Place& place, T value,
+                  void (Reflection::*set)(google::protobuf::Message*, const FieldDescriptor*, T) const,
+                  void (Reflection::*set_repeated)(google::protobuf::Message*, const FieldDescriptor*, int, T) const) {
     const Reflection& access = *place.message->GetReflection();
     if (place.index < 0) {
       (access.*set)(place.message, place.field, value);
@@ -88,7 +88,7 @@ class Spoiler {
     return choices[random_() % std::size(choices)];
   }
 
-  void Collect(Message& message) {
+  void Collect(google::protobuf::Message& message) {
     const Reflection& access = *message.GetReflection();
     std::vector<const FieldDescriptor*> fields;
     access.ListFields(message, &fields);

@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kResNetBatch = 8, kLargeBatch = 64, kImageSide = 224, kClasses = 1000;
+constexpr int64_t kResNetBatch = 8, kLargeBatch = 64, kImageSide = 224, kImageClasses = 1000;
 constexpr int64_t kBlocks[] = {3, 4};     // of stages 1 and 2
 constexpr int64_t kNarrow[] = {64, 128};  // channels inside a block of theirs; it puts out four times as many
 
@@ -40,7 +40,7 @@ Tensor ResNetStagesLoss(const Batch& batch, int64_t images) {
     }
   }
   const Tensor logits =
-      nn::Linear(ReduceMean(x, {2, 3}), "head", {.width = kClasses, .init = nn::LecunUniform(4 * kNarrow[1])});
+      nn::Linear(ReduceMean(x, {2, 3}), "head", {.width = kImageClasses, .init = nn::LecunUniform(4 * kNarrow[1])});
   return ReduceMean(SoftmaxCrossEntropy(logits, batch.labels), {0});
 }
 

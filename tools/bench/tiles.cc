@@ -17,7 +17,7 @@ namespace {
 constexpr double kCyclesPerSecond = 2.8e9, kProductCycles = 20, kLoadCycles = 8.5, kStoreCycles = 16;
 constexpr double kFlopsPerSecond = 4.59e12;  // of both cores, operands in registers
 constexpr double kTileCores = 2;
-constexpr double kSeconds = 0.5;  // of both ways of a row in a round
+constexpr double kSecondsOfARow = 0.5;  // of both ways of a row in a round
 
 struct Operand {
   DType dtype;
@@ -166,7 +166,8 @@ class TilesCase : public BenchCase {
     OF_ASSIGN_OR_RETURN(const CpuVariant* library, FindCpuVariant("avx512"));
     OF_ASSIGN_OR_RETURN(const Way on_tiles, WayOn(*amx, call));
     OF_ASSIGN_OR_RETURN(const Way by_library, WayOn(*library, call));
-    return TimeInTurn({{on_tiles.run, &row.on_tiles}, {by_library.run, &row.by_library}}, kSeconds, context_.stop);
+    return TimeInTurn({{on_tiles.run, &row.on_tiles}, {by_library.run, &row.by_library}}, kSecondsOfARow,
+                      context_.stop);
   }
 
   struct Way {

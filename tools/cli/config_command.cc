@@ -70,12 +70,12 @@ RunFunction DeclareModels(CLI::App& app, ParsedArguments& arguments) {
   return [&models] { return Report(PrintModels(models)); };
 }
 
-struct ShowArguments {
+struct ShowModelArguments {
   std::string name;
   std::vector<std::string> sets;
 };
 
-absl::Status ShowModel(const ShowArguments& arguments) {
+absl::Status ShowModel(const ShowModelArguments& arguments) {
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, ConfigOfModel(arguments.name, arguments.sets));
   const bool reads_files = config.config.data().has_csv();  // its columns are the model's inputs
@@ -86,7 +86,7 @@ absl::Status ShowModel(const ShowArguments& arguments) {
 }
 
 RunFunction DeclareShow(CLI::App& app, ParsedArguments& arguments) {
-  ShowArguments& show = arguments.New<ShowArguments>();
+  ShowModelArguments& show = arguments.New<ShowModelArguments>();
   app.add_option("name", show.name, "of the model")->required();
   app.add_option("--set", show.sets, "a field of the model (layers=4) or of the job (train.batch_size=8)")
       ->allow_extra_args(false);

@@ -294,7 +294,7 @@ RunFunction DeclareCompile(CLI::App& app, ParsedArguments& arguments) {
   return [&] { return Report(CompileAndSay(compile, output, dump_after)); };
 }
 
-struct ShowArguments {
+struct ShowPlanArguments {
   JobArguments job;  // or a plan file
   int process = -1;
   bool memory = false, schedule = false;
@@ -302,7 +302,7 @@ struct ShowArguments {
 };
 
 RunFunction DeclareShowPlan(CLI::App& app, ParsedArguments& arguments) {
-  ShowArguments& show = arguments.New<ShowArguments>();
+  ShowPlanArguments& show = arguments.New<ShowPlanArguments>();
   app.add_option("file", show.job.config, "plan file, or job config *.pbtxt")->required();
   app.add_option("--set", show.job.sets, "override a field of the config")->allow_extra_args(false);
   app.add_option("--process", show.process, "print the program of this process instead")->check(WholeFrom(0));

@@ -62,7 +62,7 @@ RunFunction DeclareInit(CLI::App& app, ParsedArguments& arguments) {
   return [&certs_folder, &certificates] { return Report(InitCerts(certs_folder, certificates)); };
 }
 
-RunFunction DeclareShow(CLI::App& app, ParsedArguments& arguments) {
+RunFunction DeclareShowCertificates(CLI::App& app, ParsedArguments& arguments) {
   std::string& folder = arguments.New<std::string>();
   app.add_option("folder", folder, "of certificates, or of such folders")->required();
   return [&folder] { return Report(ShowCerts(folder)); };
@@ -98,7 +98,7 @@ std::vector<Command> SecurityCommands() {
       Group("certs", "certificates of a cluster and of its users",
             {
                 {"init", "make a CA, and a certificate each for the cluster and its users", DeclareInit},
-                {"show", "say whose the certificates of a folder are, and when they end", DeclareShow},
+                {"show", "say whose the certificates of a folder are, and when they end", DeclareShowCertificates},
             }),
       Group("token", "who may ask a scheduler what",
             {

@@ -49,14 +49,14 @@ absl::Status Export(ExportArguments& arguments) {
   return Print(ExportWeights(std::move(config), arguments.options));
 }
 
-RunFunction DeclareList(CLI::App& app, ParsedArguments& arguments) {
+RunFunction DeclareListWeights(CLI::App& app, ParsedArguments& arguments) {
   std::string& path = arguments.New<std::string>();
   app.add_option("path", path, "safetensors file, folder in Hugging Face's form, checkpoint or folder of those")
       ->required();
   return [&path] { return Report(Print(WeightsText(path))); };
 }
 
-RunFunction DeclareDiff(CLI::App& app, ParsedArguments& arguments) {
+RunFunction DeclareDiffWeights(CLI::App& app, ParsedArguments& arguments) {
   std::string& path = arguments.New<std::string>();
   std::string& other = arguments.New<std::string>();
   app.add_option("path", path, "safetensors file, folder in Hugging Face's form, checkpoint or folder of those")
@@ -96,8 +96,8 @@ RunFunction DeclareExport(CLI::App& app, ParsedArguments& arguments) {
 std::vector<Command> WeightsCommands() {
   return {Group("weights", "look at weights, and exchange them with Hugging Face's libraries",
                 {
-                    {"ls", "list tensors: name, dtype, shape, bytes, file", DeclareList},
-                    {"diff", "compare two sets of weights; exits with 1 if they differ", DeclareDiff},
+                    {"ls", "list tensors: name, dtype, shape, bytes, file", DeclareListWeights},
+                    {"diff", "compare two sets of weights; exits with 1 if they differ", DeclareDiffWeights},
                     {"import", "make a job's weight file of a folder in Hugging Face's form", DeclareImport},
                     {"export", "make a folder in Hugging Face's form of a job's weights", DeclareExport},
                 })};

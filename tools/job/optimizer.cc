@@ -15,10 +15,9 @@ namespace oneflow {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 
 // What the message's `kind` says of the rule; nothing where it says none.
-void TakeRule(const Message& message, UpdateOptions& options) {
+void TakeRule(const google::protobuf::Message& message, UpdateOptions& options) {
   const FieldDescriptor* const kind = KindOf(message);
   if (kind == nullptr) return;
   options.rule = KindNameOf(message);
@@ -34,7 +33,7 @@ void TakeRule(const Message& message, UpdateOptions& options) {
     }
     return;
   }
-  const Message& rule = message.GetReflection()->GetMessage(message, kind);
+  const google::protobuf::Message& rule = message.GetReflection()->GetMessage(message, kind);
   const google::protobuf::Reflection& fields = *rule.GetReflection();
   for (int i = 0; i < kind->message_type()->field_count(); ++i) {
     const FieldDescriptor* const field = kind->message_type()->field(i);
@@ -51,7 +50,7 @@ void TakeRule(const Message& message, UpdateOptions& options) {
 }
 
 // Of the message that `kind` names; 0 where there is none.
-double WeightDecayOf(const Message& message) {
+double WeightDecayOf(const google::protobuf::Message& message) {
   UpdateOptions options;
   TakeRule(message, options);
   return options.weight_decay;

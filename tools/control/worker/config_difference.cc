@@ -14,7 +14,6 @@ namespace oneflow {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 using google::protobuf::TextFormat;
 
 constexpr size_t kLongestValue = 60;
@@ -30,7 +29,7 @@ bool Parse(const std::string& text, pb::JobConfig* config) {
   return parser.ParseFromString(text, config);
 }
 
-std::string ValueText(const Message& message, const FieldDescriptor& field) {
+std::string ValueText(const google::protobuf::Message& message, const FieldDescriptor& field) {
   const auto* const reflection = message.GetReflection();
   if (field.is_repeated()) {
     std::vector<std::string> values(static_cast<size_t>(reflection->FieldSize(message, &field)));
@@ -49,7 +48,8 @@ std::string Short(const std::string& text) {
   return text.size() <= kLongestValue ? text : absl::StrCat(text.substr(0, kLongestValue - 3), "...");
 }
 
-void Compare(const Message& a, const Message& b, const std::string& path, std::vector<std::string>& found) {
+void Compare(const google::protobuf::Message& a, const google::protobuf::Message& b, const std::string& path,
+             std::vector<std::string>& found) {
   for (int i = 0; i < a.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor& field = *a.GetDescriptor()->field(i);
     const std::string name = absl::StrCat(path, ".", field.name());
