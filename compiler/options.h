@@ -84,6 +84,13 @@ struct PrecisionOptions {
   bool tf32 = false;  // products of f32 on cuda devices may round their operands to TF32
 };
 
+// Gradients travel along an axis as codes (passes/edges/codec.h).
+struct CompressOptions {
+  std::string axis;      // its name, or a role of which the mesh has one axis
+  std::string codec;     // "POWERSGD", ...
+  double parameter = 0;  // of the codec: its rank, density, ...
+};
+
 // A library that defines ops of the job: its absolute path, and the SHA-256 of its bytes in hex digits.
 struct PluginOfJob {
   std::string path, sha256;
@@ -126,6 +133,7 @@ struct CompileOptions {
   std::map<std::string, std::map<std::string, int>> slots;
   RecomputeOptions recompute;  // of graphs with a loss
   PrecisionOptions precision;
+  std::optional<CompressOptions> compress;  // none: gradients are summed exactly
   uint64_t seed = 1;
   // Scratch memory of the kernels that will run; the plan reserves it. Empty: kernels allocate their own at load.
   KernelScratch kernel_scratch;

@@ -49,6 +49,7 @@ constexpr Pass kPipeline[] = {
     {"autodiff", Autodiff},
     {"round-addends", RoundAddends},
     {"average-fetches", AverageFetches},
+    {"compress-gradients", CompressGradients},
     {"optimizer", AddOptimizer},
     {"remove-dead-code", RemoveDeadCode},
     {"place-nodes", PlaceNodes},

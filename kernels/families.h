@@ -14,6 +14,7 @@
   FAMILY(Bias)                          \
   FAMILY(Binary)                        \
   FAMILY(Cast)                          \
+  FAMILY(Codec)                         \
   FAMILY(Compare)                       \
   FAMILY(Conv2d)                        \
   FAMILY(CrossEntropy)                  \

@@ -74,6 +74,17 @@ std::vector<ValueId> VariableGradients(const Graph& graph);
 // InvalidArgument if the value is not f32.
 absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 
+// compress-gradients, if the options ask for it: gradients of matrices are summed along an axis as codes, with what a
+// codec keeps of each variable. PowerSGD of rank r, for example, with w f32[n,m]:
+//
+//   before   ... -> accumulate "w/grad"
+//   after    ... -> accumulate "w/grad" + error -> (matmul, orthonormalize, matmul_wgrad, matmul) -> reshape "w/grad_sum"
+//            "w/compress/error" f32[ranks,n,m] and "w/compress/factor" f32[m,r], both overwritten
+//
+// Where codes are not fewer bytes than the gradient, and of vectors, nothing changes. InvalidArgument if there is no such
+// codec or axis, or the loss is scaled.
+absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context);
+
 // optimizer: from gradients to new weights, as update nodes.
 //
 //   w/grad -> square_sum -\                                   step -> lr_schedule -> lr

@@ -39,6 +39,7 @@
   FAMILY(Recurrence)                \
   FAMILY(CrossEntropy)              \
   FAMILY(Ctc)                       \
+  FAMILY(Codec)                     \
   FAMILY(Conv2d)                    \
   FAMILY(MaxPool2d)                 \
   FAMILY(AvgPool2d)                 \

@@ -49,6 +49,7 @@ RuleList Reductions();      // reduce.cc
 RuleList Reshapes();        // reshape.cc
 RuleList Shapes();          // shape.cc
 RuleList BatchNorms();      // batch_norm.cc
+RuleList Codecs();          // codec.cc
 RuleList Attentions();      // attention.cc
 RuleList Indices();         // index.cc
 RuleList Replicas();        // replicas.cc

@@ -5,8 +5,8 @@ namespace oneflow {
 namespace {
 
 constexpr rules::RuleList (*kFiles[])() = {
-    rules::Sources,    rules::Plumbing, rules::Reductions, rules::Reshapes, rules::Shapes,         rules::BatchNorms,
-    rules::Attentions, rules::Indices,  rules::Replicas,   rules::Ragged,   rules::PackedProducts,
+    rules::Sources, rules::Plumbing,   rules::Reductions, rules::Reshapes, rules::Shapes, rules::BatchNorms,
+    rules::Codecs,  rules::Attentions, rules::Indices,    rules::Replicas, rules::Ragged, rules::PackedProducts,
 };
 
 }  // namespace

@@ -124,6 +124,29 @@ TEST_F(SavedStateTest, ARampOfBatchesIsAJobAfterTheOther) {
   EXPECT_EQ(parts, apart);
 }
 
+// What a step leaves out is state of each rank.
+TEST_F(SavedStateTest, WhatCodesLeaveOutIsKept) {
+  for (const char* compress : {"{family: POWERSGD default: 2}", "{family: TOPK default: 0.1}"}) {
+    SCOPED_TRACE(compress);
+    const auto run = [&](const std::string& folder, int steps, const std::vector<std::string>& more) {
+      const std::vector<std::string> job = Join({"run", work_.GptJob()}, OnMesh("dp: 2", 2));
+      const std::vector<std::string> trained =
+          Join(Set("train.steps", absl::StrCat(steps)), Set("train.schedule", "{learning_rate: 0.003}"));
+      const std::vector<std::string> saved = Set("checkpoint", absl::StrCat("{path: '", work_.Path(folder), "'}"));
+      return work_.Run(Join(Join(job, Join(trained, saved)), Join(Set("compress", compress), more)));
+    };
+    const std::string name = absl::StrContains(compress, "TOPK") ? "topk" : "powersgd";
+    for (const auto& [folder, steps, more] : std::vector<std::tuple<std::string, int, std::vector<std::string>>>{
+             {name, 8, {}}, {name + "_parts", 3, {}}, {name + "_parts", 8, {"--resume"}}}) {
+      const Outcome outcome = run(folder, steps, more);
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    }
+    const Outcome diff = work_.Run({"checkpoint", "diff", work_.Path(name), work_.Path(name + "_parts")});
+    EXPECT_EQ(diff.out + diff.err, "");
+    EXPECT_THAT(ReadFile(work_.Path(name + "/step-000000008/manifest")), HasSubstr("/compress/error"));
+  }
+}
+
 // Groups may change where the state of what is trained is there: more may be frozen, but not less.
 TEST_F(SavedStateTest, AWeightDoesNotGoOnWithoutTheStateOfItsOptimizer) {
   const auto frozen = [](const std::string& match) {

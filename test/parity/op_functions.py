@@ -55,6 +55,12 @@ def pad(a, x):
     return F.pad(x, widths, value=a["value"])
 
 
+def orthonormalize(a, x):
+    """Gram-Schmidt is the QR decomposition whose R has a positive diagonal."""
+    q, r = torch.linalg.qr(x)
+    return q * r.diagonal().sign()
+
+
 def cumsum(a, x):
     if a["reverse"]:
         return cumsum({**a, "reverse": False}, x.flip(a["axis"])).flip(a["axis"])
@@ -383,6 +389,7 @@ OPS = {
     "lstm_grad": lstm_grad,
     "gru": gru,
     "gru_grad": gru_grad,
+    "orthonormalize": orthonormalize,
     "ctc_loss": ctc_loss,
     "ctc_loss_grad": ctc_loss_grad,
     # Softmax and normalisation.

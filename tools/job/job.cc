@@ -81,6 +81,10 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.recompute.first = config.recompute().layers();
   options.recompute.gathers = config.recompute().gathers();
   options.precision = PrecisionOf(config.precision());
+  if (config.has_compress()) {
+    const pb::Compress compress = WithDefaults(config.compress());
+    options.compress = {compress.axis(), pb::Compress::Family_Name(compress.family()), compress.default_()};
+  }
   options.keep_gradients = !config.save_gradients().empty();
   options.checkpoints = config.has_checkpoint();
   return options;

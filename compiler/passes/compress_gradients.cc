@@ -1,0 +1,130 @@
+// Gradients that travel as codes along one axis of the mesh. What is new serves the variable; the last of it that is a
+// reduction is its gradient from then on (VariableGradients).
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "compiler/passes/edges/codec.h"
+#include "compiler/passes/loss_scale.h"
+#include "compiler/passes/passes.h"
+#include "oneflow_core/functional.h"
+
+namespace oneflow {
+namespace {
+
+class GradientCompressor {
+ public:
+  GradientCompressor(Graph graph, const PassContext& context, const CompressOptions& options, const Codec& codec)
+      : editor_(context.ops, std::move(graph)),
+        mesh_(context.options.MeshOf(editor_.graph().name()).mesh()),
+        options_(options),
+        codec_(codec) {}
+
+  absl::StatusOr<Graph> Run() {
+    OF_RETURN_IF_ERROR(FindAxis());
+    const std::vector<ValueId> gradients = VariableGradients(editor_.graph());
+    for (NodeId id = 0; id < static_cast<NodeId>(gradients.size()); ++id) {
+      if (gradients[id] >= 0 && IsWorthIt(id)) Compress(id, gradients[id]);
+    }
+    return editor_.Finish();
+  }
+
+ private:
+  // An axis is named by its name, or as a role of which the mesh has one. Where it has none, one rank compresses as
+  // several would.
+  absl::Status FindAxis() {
+    axis_ = options_.axis;
+    const AxisRole role = BuiltInRole(axis_);
+    const std::vector<std::string> axes = role == AxisRole::kNone ? std::vector<std::string>() : mesh_.AxesOf(role);
+    if (axes.size() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("compress.axis is '", axis_, "': the mesh has '", axes[0],
+                                                     "' and '", axes[1], "' for that; name one of them"));
+    }
+    if (axes.size() == 1) axis_ = axes[0];
+    const auto named = [&](const Axis& axis) { return axis.name == axis_; };
+    if (role == AxisRole::kNone && std::none_of(mesh_.axes().begin(), mesh_.axes().end(), named)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("compress.axis is '", axis_, "', which is no axis of the mesh ", AxesText(mesh_.axes())));
+    }
+    return absl::OkStatus();
+  }
+
+  const Shape& ShapeOf(NodeId variable) const {
+    return editor_.graph().value(editor_.graph().node(variable).outputs[0]).type.shape;
+  }
+
+  // A matrix or larger, whose codes are fewer bytes than its elements.
+  bool IsWorthIt(NodeId variable) const {
+    const Shape& shape = ShapeOf(variable);
+    if (shape.rank() < 2 || shape.count() == 0) return false;
+    const double n = static_cast<double>(shape[0]), m = static_cast<double>(shape.count()) / n;
+    return codec_.bytes(n, m, mesh_.AxisSize(axis_), options_.parameter) < 4 * n * m;
+  }
+
+  // How the gradient lies as a matrix along all axes but the codec's and that of the stages.
+  SbpHint Whole(const SbpHint& of_variable, int rank) const {
+    SbpHint whole;
+    for (const Axis& axis : mesh_.axes()) {
+      if (axis.name == axis_ || axis.role() == AxisRole::kStage) continue;
+      AxisSbp lies = {axis.name, Sbp::Broadcast()};
+      for (const AxisSbp& wish : of_variable) {
+        const bool stays = wish.sbp.is_split() && (wish.sbp.dim() == 0 || (wish.sbp.dim() == 1 && rank == 2));
+        if (wish.axis == axis.name && stays) lies.sbp = wish.sbp;
+      }
+      whole.push_back(lies);
+    }
+    return whole;
+  }
+
+  // The sum of the gradient's addends, as a matrix.
+  Tensor SumOf(const std::string& variable, Tensor addends, const Shape& shape, const SbpHint& hint) {
+    const GraphBuilder::Scope scope(editor_, absl::StrCat(variable, "/compress"));
+    if (addends.type().dtype != DType::kFloat32) addends = editor_.Op1("cast", {addends}, {{"dtype", "f32"}});
+    if (shape.rank() != 2) addends = Reshape(addends, {shape[0], shape.count() / shape[0]});
+    CodecStep step(editor_, addends, axis_, mesh_.AxisSize(axis_), Whole(hint, shape.rank()), options_.parameter);
+    return codec_.sum(step);
+  }
+
+  void Compress(NodeId id, ValueId gradient) {
+    const Node variable = editor_.graph().node(id);
+    const TensorType type = editor_.graph().value(variable.outputs[0]).type;
+    const SbpHint hint = editor_.graph().value(variable.outputs[0]).hint;
+    editor_.set_source(variable.source);
+    editor_.set_placement_hint(variable.at);
+    editor_.set_role(Role::kUpdate, -1, id);
+    const std::string& name = variable.name;
+    const Tensor sum = SumOf(name, Tensor(&editor_, gradient), type.shape, hint);
+    editor_.set_role(Role::kReduction, -1, id);
+    editor_.Op1("reshape", {sum}, {{"shape", type.shape.dims()}}, std::source_location::current(),
+                absl::StrCat(name, "/grad_sum"));
+  }
+
+  GraphEditor editor_;
+  const Mesh mesh_;
+  const CompressOptions& options_;
+  const Codec& codec_;
+  std::string axis_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
+  if (!graph.is_trained() || !context.options.compress.has_value()) return false;
+  const CompressOptions& options = *context.options.compress;
+  OF_ASSIGN_OR_RETURN(const Codec* const codec, FindCodec(options.codec));
+  const bool is_whole = !codec->is_whole || options.parameter == std::floor(options.parameter);
+  if (!is_whole || !(options.parameter >= codec->least && options.parameter <= codec->most)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the %s of %s is %.10g but must be %sin [%.10g, %.10g]", codec->parameter, codec->name,
+                        options.parameter, codec->is_whole ? "a whole number " : "", codec->least, codec->most));
+  }
+  if (ScalesLoss(graph)) {
+    return absl::InvalidArgumentError(
+        "gradients of a scaled loss (precision.compute F16) cannot be compressed: what a step leaves out would be in "
+        "the scale of that step");
+  }
+  OF_ASSIGN_OR_RETURN(graph, GradientCompressor(std::move(graph), context, options, *codec).Run());
+  return true;
+}
+
+}  // namespace oneflow

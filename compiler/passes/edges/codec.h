@@ -1,0 +1,89 @@
+// Codecs: how the gradient of a variable is summed along an axis without moving all of it. A codec writes the
+// exchange as ordinary ops between the addends of the ranks and the sum that all of them use: layouts, transfers,
+// prices and proofs follow as for any other ops. What a codec leaves out of a step is added to the next one (error
+// feedback), so that
+//
+//   everything that was used + the error that is left = everything that was given
+//
+//   PowerSGD      addends [n,m] P ──► P Q ──► all-reduce [n,r] ──► orthonormal ──► all-reduce [m,r] ──► sum [n,m] B
+//   top-k         addends as rows [W,nm] S(0) ──► (value, index) [W,k] ──► all-gather ──► added up [nm] B
+//
+// Codecs are a table: a new one is a file here and a row in codecs.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "oneflow_core/graph_editor.h"
+
+namespace oneflow {
+
+// The exchange of one gradient, as a codec writes it. State that it declares belongs to the variable and is saved in
+// checkpoints. Tensors are f32; [n,m] is the gradient as a matrix, its first dimension by all others.
+class CodecStep {
+ public:
+  // Borrows the editor, whose scope is the variable's. `addends`: the gradient [n,m], whose addends lie on the `ranks`
+  // ranks along `axis`. `whole`: how it lies along the other axes.
+  CodecStep(GraphEditor& editor, const Tensor& addends, std::string axis, int64_t ranks, SbpHint whole,
+            double parameter);
+
+  const Tensor& addends() const { return addends_; }
+  int64_t ranks() const { return ranks_; }
+  // Rank, density, ...: what `Codec::parameter` names.
+  double parameter() const { return parameter_; }
+  int64_t rows() const { return addends_.shape()[0]; }
+  int64_t columns() const { return addends_.shape()[1]; }
+
+  // State that all ranks have alike.
+  Tensor State(absl::string_view suffix, const Shape& shape, absl::string_view init);
+  // State [ranks, shape...], zeros at first, of which every rank has its own row. `split`: whether it is split along
+  // the other axes as the gradient is; otherwise it is whole there.
+  Tensor OwnState(absl::string_view suffix, const Shape& shape, bool split);
+  // What a state holds after the step.
+  void Set(const Tensor& state, const Tensor& value);
+
+  // x as [ranks, x...], a row of each rank: its own addend.
+  Tensor AsRows(const Tensor& x);
+  // x, not added up. `split`: along the other axes it lies as the gradient does; otherwise it is whole there.
+  Tensor InAddends(const Tensor& x, bool split);
+  // x with all rows on all ranks.
+  Tensor Everywhere(const Tensor& x);
+  // x, which a node of this step makes: along the axis it is made like that, and not moved first. Otherwise a cost model
+  // may find it cheaper to move small gradients whole.
+  Tensor Made(const Tensor& x, Sbp sbp);
+
+  GraphEditor& editor() { return editor_; }
+
+ private:
+  SbpHint Along(Sbp sbp, bool split, int shift) const;
+
+  GraphEditor& editor_;
+  const Tensor addends_;
+  const std::string axis_;
+  const int64_t ranks_;
+  const SbpHint whole_;
+  const double parameter_;
+};
+
+struct Codec {
+  absl::string_view name;       // "POWERSGD", as in a job config
+  absl::string_view parameter;  // what its number is: "rank"
+  double least, most;           // that the number may be
+  bool is_whole;                // the number is whole
+  // Bytes that an all-reduce of the codes of an [n,m] matrix is of, on so many ranks. Where that is not less than the
+  // bytes of the matrix, the gradient is summed exactly.
+  double (*bytes)(double n, double m, double ranks, double parameter);
+  // The sum over all ranks, as it is used; [n,m].
+  Tensor (*sum)(CodecStep& step);
+};
+
+absl::Span<const Codec> Codecs();
+// InvalidArgument, with the names of all, if there is none of that name.
+absl::StatusOr<const Codec*> FindCodec(absl::string_view name);
+
+// --- one of each file
+Codec PowerSgdCodec();  // power_sgd.cc
+Codec TopKCodec();      // top_k.cc
+
+}  // namespace oneflow

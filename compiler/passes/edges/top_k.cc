@@ -1,0 +1,46 @@
+// Top-k with error feedback (Stich, Cordonnier and Jaggi, NeurIPS 2018): every rank sends the k elements of its own
+// addend and error that are largest without their signs, as pairs of value and index, and keeps all others as its error.
+//
+// An all-gather of the pairs of W ranks is of 8 W k bytes, half of what an all-reduce moves of as many.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/passes/edges/codec.h"
+#include "oneflow_core/functional.h"
+
+namespace oneflow {
+namespace {
+
+double Kept(double elements, double density) { return std::max(1.0, std::floor(density * elements)); }
+
+double BytesOfPairs(double n, double m, double ranks, double density) { return 4 * ranks * Kept(n * m, density); }
+
+Tensor SumOfLargest(CodecStep& step) {
+  GraphEditor& b = step.editor();
+  const int64_t n = step.rows(), m = step.columns(), elements = n * m, ranks = step.ranks();
+  const int64_t k = static_cast<int64_t>(Kept(static_cast<double>(elements), step.parameter()));
+  const Tensor error = step.OwnState("error", Shape({elements}), /*split=*/false);
+  const Tensor addends = step.InAddends(step.addends(), /*split=*/false);
+  const Tensor given = step.AsRows(Reshape(addends, {elements})) + error;
+  const Sbp own_row = Sbp::Split(0);
+  const Tensor indices = step.Made(TopK(b.Op1("abs", {given}), k).indices, own_row);
+  const Tensor values = step.Made(TakeAlong(given, indices), own_row);
+  step.Set(error, given - step.Made(PutAlong(values, indices, elements), own_row));
+  const Tensor all_values = Reshape(step.Everywhere(values), {ranks * k});
+  const Tensor all_indices = Reshape(step.Everywhere(indices), {ranks * k});
+  return Reshape(step.Made(ScatterAdd(all_values, all_indices, 0, elements), Sbp::Broadcast()), {n, m});
+}
+
+}  // namespace
+
+Codec TopKCodec() {
+  return {.name = "TOPK",
+          .parameter = "density",
+          .least = 1e-9,
+          .most = 1,
+          .is_whole = false,
+          .bytes = BytesOfPairs,
+          .sum = SumOfLargest};
+}
+
+}  // namespace oneflow

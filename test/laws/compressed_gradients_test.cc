@@ -1,0 +1,184 @@
+// The law of compressed gradients. What PowerSGD uses depends on the sum of all addends alone, so a job with it trains
+// alike under every layout; of a rank that gradients do not exceed, it trains as one without. What top-k uses depends on
+// which rank has which samples: it is compared with the authors' algorithm in doubles, rank by rank. The bytes that move
+// are those of the codes.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "actor/engine.h"
+#include "compiler/lower/compile.h"
+#include "compiler/passes/edges/codec.h"
+#include "oneflow_core/functional.h"
+#include "test/laws/layouts_law.h"
+#include "test/support/spelled_out.h"
+#include "test/support/status_matchers.h"
+#include "test/support/weight_file.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Values = std::vector<double>;
+
+class CompressedGradientsTest : public testing::LayoutsLaw {
+ protected:
+  static std::string With(const std::string& config, const std::string& family, double parameter) {
+    return absl::StrCat(config, " compress { family: ", family, " default: ", parameter, " }");
+  }
+};
+
+TEST_F(CompressedGradientsTest, PowerSgdTrainsAlikeUnderEveryLayout) {
+  last_bar_ = 1e-3;  // each step multiplies by factors that the step before has rounded
+  const std::vector<std::vector<std::string>> layouts = {
+      {"mesh={dp:2}"},
+      {"mesh={dp:4}", "train.micro_batches=2"},
+      {"mesh={tp:2}"},
+      {"mesh={dp:2 tp:2}"},
+      {"mesh={pp:2 dp:2}", "train.micro_batches=4"},
+      {"mesh={dp:2 tp:2}", "cluster.variable_bytes_per_device=250000"}};
+  ExpectSameUnder(With(Gpt(), "POWERSGD", 2), layouts);
+  ExpectSameUnder(With(ConvNet(), "POWERSGD", 3), {{"mesh={dp:2}"}, {"mesh={dp:4}"}});
+}
+
+// A batch of eight gives gradients of rank eight. The first step has them to rounding. Later ones begin with the factor
+// of the step before, whose directions may be nearly those that vanish now; what they miss is in the next step.
+TEST_F(CompressedGradientsTest, PowerSgdIsExactWhereGradientsHaveItsRank) {
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Mlp(), {"mesh={dp:2}"}));
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(With(Mlp(), "POWERSGD", 16), {"mesh={dp:2}"}));
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome narrow, Run(With(Mlp(), "POWERSGD", 1), {"mesh={dp:2}"}));
+  const auto apart = [&](const testing::Outcome& outcome, int step) {
+    return std::abs(outcome.losses[step] / exact.losses[step] - 1);
+  };
+  EXPECT_LT(apart(coded, 1), 1e-6);
+  EXPECT_GT(apart(narrow, 1), 1e-3);
+  for (int step = 0; step < steps_; ++step) {
+    EXPECT_LT(apart(coded, step), 1e-3) << step;
+    if (step > 0) {
+      EXPECT_GT(apart(narrow, step), 10 * apart(coded, step)) << step;
+    }
+  }
+}
+
+// The widths of Mlp(): 784 x 33, 33 x 17 and 17 x 10, and vectors, which travel as they are.
+TEST_F(CompressedGradientsTest, TheBytesThatMoveAreThoseOfTheCodes) {
+  const std::vector<std::pair<double, double>> matrices = {{784, 33}, {33, 17}, {17, 10}};
+  for (const int ranks : {2, 4}) {
+    const std::vector<std::string> mesh = {absl::StrCat("mesh={dp:", ranks, "}")};
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Mlp(), mesh));
+    for (const auto& [family, parameter] :
+         std::vector<std::pair<std::string, double>>{{"POWERSGD", 4}, {"TOPK", 0.05}}) {
+      SCOPED_TRACE(absl::StrCat(family, " on ", ranks));
+      ASSERT_OK_AND_ASSIGN(const Codec* const codec, FindCodec(family));
+      double saved = 0;
+      for (const auto& [n, m] : matrices) {
+        saved += std::max(0.0, 4 * n * m - codec->bytes(n, m, ranks, parameter));
+      }
+      ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(With(Mlp(), family, parameter), mesh));
+      EXPECT_EQ(coded.stats.bytes_moved, coded.predicted_bytes);
+      // An all-reduce of N bytes moves 2 (ranks - 1) N.
+      EXPECT_EQ(static_cast<double>(exact.predicted_bytes - coded.predicted_bytes) / steps_, 2 * (ranks - 1) * saved);
+    }
+  }
+}
+
+constexpr int kRows = 8, kInputs = 5, kOutputs = 4, kSteps = 40;
+constexpr double kRate = 0.03, kDensity = 0.1;
+
+Values Drawn(int count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Values values;
+  for (int i = 0; i < count; ++i) values.push_back((static_cast<int>(random() % 257) - 128) / 64.0);
+  return values;
+}
+
+// Rows x w - y, squared and summed, by top-k with error feedback: each rank has rows of its own.
+Values TopKInDoubles(const Values& x, const Values& y, Values w, int ranks) {
+  const int size = kInputs * kOutputs, k = std::max(1, static_cast<int>(kDensity * size));
+  std::vector<Values> errors(ranks, Values(size, 0));
+  for (int step = 0; step < kSteps; ++step) {
+    Values sum(size, 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+      Values& given = errors[rank];
+      for (int row = rank * kRows / ranks; row < (rank + 1) * kRows / ranks; ++row) {
+        for (int o = 0; o < kOutputs; ++o) {
+          double apart = -y[row * kOutputs + o];
+          for (int i = 0; i < kInputs; ++i) apart += x[row * kInputs + i] * w[i * kOutputs + o];
+          for (int i = 0; i < kInputs; ++i) given[i * kOutputs + o] += 2 * x[row * kInputs + i] * apart / kRows;
+        }
+      }
+      std::vector<int> order(size);
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int a, int b) { return std::abs(given[a]) > std::abs(given[b]); });
+      for (int i = 0; i < k; ++i) {
+        sum[order[i]] += given[order[i]];
+        given[order[i]] = 0;
+      }
+    }
+    for (int i = 0; i < size; ++i) w[i] -= kRate * sum[i];
+  }
+  return w;
+}
+
+std::string ListText(const Values& values) { return absl::StrCat("list(", absl::StrJoin(values, ","), ")"); }
+
+TEST_F(CompressedGradientsTest, TopKIsTheAuthorsAlgorithm) {
+  const Values x = Drawn(kRows * kInputs, 1), y = Drawn(kRows * kOutputs, 2), start = Drawn(kInputs * kOutputs, 3);
+  std::vector<Values> ends;
+  for (const int ranks : {1, 2, 4}) {
+    SCOPED_TRACE(ranks);
+    const auto make = [&]() -> absl::StatusOr<Graph> {
+      GraphBuilder b(ops_, "train");
+      const auto fixed = [&](const std::string& name, int columns, const Values& values) {
+        return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, ListText(values), {{"dp", Sbp::Split(0)}},
+                          /*trainable=*/false);
+      };
+      const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, ListText(start));
+      const Tensor apart = Sub(MatMul(fixed("x", kInputs, x), w), fixed("y", kOutputs, y));
+      b.SetLoss(Scale(ReduceSum(Square(apart)), 1.0 / kRows));
+      return b.Finish();
+    };
+    CompileOptions options;
+    options.job = "law";
+    ASSERT_OK_AND_ASSIGN(options.mesh, Mesh::Create({{"dp", ranks}}));
+    options.ranks_per_process = ranks;
+    options.optimizer.rule = "sgd";
+    options.schedule.learning_rate = kRate;
+    options.compress = {"dp", "TOPK", kDensity};
+    Program program;
+    ASSERT_OK_AND_ASSIGN(Graph graph, make());
+    program.push_back(std::move(graph));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(program, options, ops_));
+    EngineOptions engine_options;
+    engine_options.on_fetch = [](const Fetched&) {};
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Engine> engine,
+                         Engine::Create(testing::SpelledOut(plan), engine_options));
+    ASSERT_OK(engine->Run("train", 0, kSteps));
+    ASSERT_OK(engine->SaveWeights(dir_.File("weights"), ""));
+    ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("weights")));
+    const float* const got = file.tensors.at("w").as<float>();
+    const Values want = TopKInDoubles(x, y, start, ranks);
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-5) << "element " << i;
+    ends.push_back(want);
+  }
+  EXPECT_NE(ends[0], ends[1]);
+  EXPECT_NE(ends[1], ends[2]);
+}
+
+TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
+  const auto refused = [&](const std::string& config, const std::vector<std::string>& overrides, const char* why) {
+    EXPECT_THAT(Run(config, overrides).status(), testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  const std::string config = With(Mlp(), "POWERSGD", 4);
+  refused(config, {"compress.axis=nodes"}, "compress.axis is 'nodes', which is no axis of the mesh");
+  refused(config, {"compress.default=0.5"}, "the rank of POWERSGD is 0.5 but must be a whole number in [1, 1048576]");
+  refused(config, {"compress.family=TOPK"}, "the density of TOPK is 4 but must be in [1e-09, 1]");
+  refused(config, {"precision.compute=F16"}, "gradients of a scaled loss (precision.compute F16) cannot be compressed");
+  refused(config, {"mesh={axes { name: 'a' size: 2 role: 'batch' } axes { name: 'b' size: 2 role: 'batch' }}"},
+          "compress.axis is 'dp': the mesh has 'a' and 'b' for that; name one of them");
+}
+
+}  // namespace
+}  // namespace oneflow
