@@ -201,6 +201,17 @@ class ParityTest(unittest.TestCase):
                        kv_heads=1, head_width=8, score_cap=0, logit_cap=0, window=9, qk_norm="true", rope_theta=1e6,
                        rope_theta_of_windows=1e4)
 
+    # Queries that are narrowed, and values narrower than keys; neither, with YaRN and what it does to sines and scores.
+    def test_deepseek(self):
+        heads = {"plain_width": 6, "rotary_width": 4, "value_width": 7}
+        self.check_kin("deepseek", ref.deepseek(layers=2, heads=4, plain=6, rotary=4, value=7),
+                       query_rank=12, kv_rank=14, **heads)
+        heads = {"plain_width": 4, "rotary_width": 8, "value_width": 16}
+        self.check_kin("deepseek", ref.deepseek(layers=2, heads=4, plain=4, rotary=8, value=16, theta=100.0,
+                                                yarn=(4.0, 16, 1.0, 0.7)),
+                       kv_rank=10, **heads, rope_theta=100.0, rope_scaling="'yarn'", rope_factor=4,
+                       rope_original_context=16, rope_magnitude=1, rope_score_magnitude=0.7, tied_embedding="true")
+
     def test_recurrent_networks(self):
         for cell, chunk in (("lstm", 0), ("lstm", 7), ("gru", 10)):
             with self.subTest(cell=cell, chunk=chunk):

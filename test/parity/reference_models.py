@@ -103,25 +103,13 @@ def turned(x, theta):
     return torch.cat((x[..., :half] * cos - x[..., half:] * sin, x[..., half:] * cos + x[..., :half] * sin), -1)
 
 
-def llama(layers, heads, kv_heads, theta=10000.0, epsilon=1e-5, window=0):
+def gated_decoder(layers, epsilon, attention):
+    """Logits of a decoder around attention(w, name, x)."""
     def logits(w, step, tokens, labels):
-        batch, time = tokens.shape
-        hidden = torch.ones(time, time, dtype=torch.bool).triu(1)
-        if window > 0:
-            hidden |= torch.ones(time, time, dtype=torch.bool).tril(-window)
         x = w["wte/weight"][tokens]
         for i in range(layers):
             h = f"h{i}/"
-            y = rms_norm(w, h + "norm1", x, epsilon)
-            q, k, v = (linear(w, h + "attn/" + n, y).view(batch, time, count, -1).transpose(1, 2)
-                       for n, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)))
-            if h + "attn/q_norm/weight" in w:
-                q, k = rms_norm(w, h + "attn/q_norm", q, epsilon), rms_norm(w, h + "attn/k_norm", k, epsilon)
-            q, k = turned(q, theta), turned(k, theta)
-            k, v = (z.repeat_interleave(heads // kv_heads, 1) for z in (k, v))
-            scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(hidden, float("-inf"))
-            mixed = scores.softmax(-1) @ v
-            x = x + linear(w, h + "attn/o", mixed.transpose(1, 2).reshape(batch, time, -1))
+            x = x + attention(w, h + "attn/", rms_norm(w, h + "norm1", x, epsilon))
             y = rms_norm(w, h + "norm2", x, epsilon)
             gated = F.silu(linear(w, h + "mlp/gate", y)) * linear(w, h + "mlp/up", y)
             x = x + linear(w, h + "mlp/down", gated)
@@ -129,6 +117,59 @@ def llama(layers, heads, kv_heads, theta=10000.0, epsilon=1e-5, window=0):
         return linear(w, "head", x) if "head/weight" in w else x @ w["wte/weight"].t()
 
     return logits
+
+
+def llama(layers, heads, kv_heads, theta=10000.0, epsilon=1e-5, window=0):
+    def attention(w, name, x):
+        batch, time, _ = x.shape
+        hidden = torch.ones(time, time, dtype=torch.bool).triu(1)
+        if window > 0:
+            hidden |= torch.ones(time, time, dtype=torch.bool).tril(-window)
+        q, k, v = (linear(w, name + n, x).view(batch, time, count, -1).transpose(1, 2)
+                   for n, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)))
+        if name + "q_norm/weight" in w:
+            q, k = rms_norm(w, name + "q_norm", q, epsilon), rms_norm(w, name + "k_norm", k, epsilon)
+        q, k = turned(q, theta), turned(k, theta)
+        k, v = (z.repeat_interleave(heads // kv_heads, 1) for z in (k, v))
+        scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(hidden, float("-inf"))
+        return linear(w, name + "o", (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, time, -1))
+
+    return gated_decoder(layers, epsilon, attention)
+
+
+def deepseek(layers, heads, plain, rotary, value, theta=10000.0, yarn=None, epsilon=1e-6):
+    """`yarn`: factor, original context, mscale and mscale_all_dim."""
+    inverse = theta**(-torch.arange(rotary // 2, dtype=torch.float64) / (rotary // 2))
+    amplitude, score_factor = 1.0, 1.0
+    if yarn is not None:
+        factor, original, of_sines, of_scores = yarn
+        low, high = (rotary * math.log(original / (2 * math.pi * turns)) / (2 * math.log(theta)) for turns in (32, 1))
+        low, high = max(math.floor(low), 0), min(math.ceil(high), rotary - 1)
+        ramp = ((torch.arange(rotary // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+        inverse = inverse * (1 - ramp) + inverse / factor * ramp
+        of_sines, of_scores = (0.1 * m * math.log(factor) + 1 for m in (of_sines, of_scores))
+        amplitude, score_factor = of_sines / of_scores, of_scores**2
+
+    def neighbours_turned(x):
+        """x [batch, heads, time, rotary]: pairs of columns are neighbours."""
+        angles = torch.arange(x.shape[-2], dtype=torch.float32)[:, None] * inverse.float()
+        cos, sin = amplitude * angles.double().cos(), amplitude * angles.double().sin()
+        even, odd = x[..., 0::2], x[..., 1::2]
+        return torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1).flatten(-2)
+
+    def attention(w, name, x):
+        narrow = rms_norm(w, name + "q_norm", linear(w, name + "q_down", x), 1e-6) if name + "q_up/weight" in w else x
+        q = linear(w, name + ("q_up" if narrow is not x else "q"), narrow).unflatten(-1, (heads, -1)).transpose(1, 2)
+        c, k_turned = linear(w, name + "kv_down", x).split((w[name + "kv_up/weight"].shape[0], rotary), -1)
+        kv = linear(w, name + "kv_up", rms_norm(w, name + "kv_norm", c, 1e-6)).unflatten(-1, (heads, -1))
+        k, v = kv.transpose(1, 2).split((plain, value), -1)
+        k = torch.cat((k, neighbours_turned(k_turned[:, None]).expand(-1, heads, -1, -1)), -1)
+        q = torch.cat((q[..., :plain], neighbours_turned(q[..., plain:])), -1)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        scores = (q @ k.transpose(-1, -2) * score_factor / math.sqrt(plain + rotary)).masked_fill(hidden, float("-inf"))
+        return linear(w, name + "o", (scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    return gated_decoder(layers, epsilon, attention)
 
 
 def gemma(layers, heads, kv_heads, query_scale, score_cap, logit_cap, window, window_every=2, theta=10000.0,

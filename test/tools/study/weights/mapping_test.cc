@@ -22,7 +22,7 @@ TEST(MappingTest, ThoseOfTheProgramAreGood) {
   ASSERT_OK(mappings);
   std::vector<std::string> names;
   for (const Mapping& mapping : *mappings) names.push_back(mapping.name);
-  EXPECT_THAT(names, ::testing::ElementsAre("bert", "gemma", "gpt2", "llama", "resnet", "t5", "vit"));
+  EXPECT_THAT(names, ::testing::ElementsAre("bert", "deepseek", "gemma", "gpt2", "llama", "resnet", "t5", "vit"));
 }
 
 TEST(MappingTest, ThoseOfTheProgramHaveARuleForEachVariable) {
@@ -51,6 +51,15 @@ constexpr char kGemma3[] = R"({"architectures": ["Gemma3ForCausalLM"], "attentio
       "num_key_value_heads": 1, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06, "rope_local_base_freq": 10000,
       "rope_scaling": null, "rope_theta": 1000000, "sliding_window": 512, "sliding_window_pattern": 6,
       "vocab_size": 262144})";
+
+// As a published one, but without experts.
+constexpr char kDeepseek[] = R"({"architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false,
+      "first_k_dense_replace": 61, "hidden_act": "silu", "hidden_size": 7168, "intermediate_size": 18432,
+      "kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v3", "num_attention_heads": 128,
+      "num_hidden_layers": 61, "num_key_value_heads": 128, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+      "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06, "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40,
+      "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096, "type": "yarn"},
+      "rope_theta": 10000, "tie_word_embeddings": false, "v_head_dim": 128, "vocab_size": 129280})";
 
 constexpr char kVit[] = R"({"architectures": ["ViTForImageClassification"], "attention_probs_dropout_prob": 0.0,
       "hidden_act": "gelu", "hidden_dropout_prob": 0.0, "hidden_size": 768, "image_size": 224,
@@ -84,6 +93,11 @@ TEST(MappingTest, ConfigsOfPublishedModelsAreThoseOfOurs) {
        "qk_norm: true score_cap: 0 logit_cap: 0 window: 512 window_every: 6 rope_theta: 1e6 "
        "rope_theta_of_windows: 1e4",
        kGemma3, "hidden_size"},
+      {"deepseek",
+       "vocabulary: 129280 layers: 61 width: 7168 heads: 128 hidden: 18432 context: 64 query_rank: 1536 kv_rank: 512 "
+       "plain_width: 128 rotary_width: 64 value_width: 128 rope_scaling: 'yarn' rope_factor: 40 "
+       "rope_original_context: 4096 rope_magnitude: 1 rope_score_magnitude: 1",
+       kDeepseek, "kv_lora_rank"},
       {"vit",
        "patch: 16 layers: 12 width: 768 heads: 12 epsilon: 1e-12 classes: 1000",
        kVit,
