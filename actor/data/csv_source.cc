@@ -1,21 +1,26 @@
-// A CSV file (RFC 4180) as a data set: its first line names the columns, every other one is a sample. Columns are
-// chosen by name, whatever their order in the file.
+// CSV files as data sets (csv_rows.h): the first line names the columns, every other one is a sample. Columns are
+// chosen by name, whatever their order in the file. Errors name line, column (both from 1, columns in bytes) and the
+// text that is wrong.
 //
-//   age,"income, EUR",default        features: "income, EUR", age     label: default
+//   age,"income, EUR",default        csv: features "income, EUR", age; label default
 //   31,52000.5,0                     ──►  f32 [52000.5, 31]            i32 0
 //   "27",48000,1
 //
-// Fields may be in quotes, which may hold separators, line ends and quotes ("" is one). Lines end with "\n" or "\r\n";
-// empty ones are skipped. Numbers are decimal and finite; there are no missing values. Errors name line, column (both
-// from 1, columns in bytes) and the text that is wrong.
+//   stars,review                     texts: text review; label stars; context 6, first_token 256, padding_token 0
+//   4,Good                           ──►  i32 [256, 71, 111, 111, 100, 0]    i32 4    padding i32 [0, 0, 0, 0, 0, 1]
+//
+// Numbers are decimal and finite; there are no missing values. Tokens of a text are its bytes, or the whole numbers
+// that it consists of, with white space between.
 //
 // Opening reads the file once: it checks every value that will be read and keeps where every row is (16 bytes for
 // each). A sample is then read from its own range, so that the file may be larger than memory, and several processes
 // share the system's cache of it. Gzip files are inflated into memory, as all data files are (data_file.h).
 //
-// Attributes: path, features (JoinTexts() of names of columns), label or target (a name), separator, split, seed;
-// optionally validation_fraction, of the last rows (else all rows are of either split), and classes (labels at or above
-// it are refused). Training samples come in a new permutation every epoch, validation samples in order.
+// Attributes: path, separator, split, seed; optionally validation_fraction, of the last rows (else all rows are of
+// either split), and classes (labels at or above it are refused). Of csv: features (JoinTexts() of names of columns),
+// label or target (a name). Of texts: text and label (names), tokens ("bytes" or "ids"), context, vocabulary (which
+// tokens are below), first_token (0: none) and padding_token. Training samples come in a new permutation every epoch,
+// validation samples in order.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,8 +34,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "actor/data/data_file.h"
+#include "actor/data/csv_rows.h"
 #include "actor/data/permutation.h"
 #include "actor/data/sample_range.h"
 #include "actor/data/source.h"
@@ -40,116 +46,22 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{1} << 20;    // of the file at a time, while it is opened
-constexpr int64_t kMostRowBytes = int64_t{1} << 26;  // a quote that does not end would have the whole file in memory
-
-// A field of a row, without its quotes.
-struct CsvField {
-  std::string text;
-  size_t at = 0;  // where it begins in the row, its quote included
-};
-
-// What is wrong with a row, at a byte of it.
-struct CsvFault {
+// The column of texts, and what becomes of these.
+struct TextColumn {
   size_t at = 0;
-  std::string what;
+  bool ids = false;  // tokens are numbers, not bytes
+  int64_t context = 0, vocabulary = 0;
+  int32_t first_token = 0, padding_token = 0;
 };
-
-// The text in the quotes that open at row[at]; then `at` is behind those that close them. False: none do.
-bool TakeQuoted(absl::string_view row, size_t& at, std::string& text) {
-  for (++at; at < row.size(); ++at) {
-    if (row[at] != '"') {
-      text += row[at];
-    } else if (at + 1 < row.size() && row[at + 1] == '"') {
-      text += row[at++];
-    } else {
-      ++at;
-      return true;
-    }
-  }
-  return false;
-}
-
-// The fields of a row without its line end. A fault if there is a quote where none may be.
-std::optional<CsvFault> SplitRow(absl::string_view row, char separator, std::vector<CsvField>& fields) {
-  fields.clear();
-  for (size_t at = 0;; ++at) {
-    CsvField& field = fields.emplace_back();
-    field.at = at;
-    if (at < row.size() && row[at] == '"') {
-      if (!TakeQuoted(row, at, field.text)) return CsvFault{field.at, "a quoted field does not end"};
-      if (at < row.size() && row[at] != separator) return CsvFault{at, "something follows a quoted field"};
-    }
-    for (; at < row.size() && row[at] != separator; ++at) {
-      if (row[at] == '"') return CsvFault{at, "a quote in a field that does not begin with one"};
-      field.text += row[at];
-    }
-    if (at == row.size()) return std::nullopt;
-  }
-}
-
-// How long the row is that begins at bytes[0], with its line end. 0: it does not end in these bytes.
-size_t RowLength(absl::string_view bytes) {
-  bool quoted = false;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    quoted ^= bytes[i] == '"';
-    if (bytes[i] == '\n' && !quoted) return i + 1;
-  }
-  return 0;
-}
-
-absl::string_view WithoutLineEnd(absl::string_view row) {
-  absl::ConsumeSuffix(&row, "\n");
-  absl::ConsumeSuffix(&row, "\r");
-  return row;
-}
-
-// "data file 'x.csv':7:12": the byte `at` of a row whose first line has the number `line`.
-std::string CsvWhere(const std::string& path, int64_t line, absl::string_view row, size_t at) {
-  const absl::string_view before = row.substr(0, at);
-  const size_t line_begin = before.rfind('\n') == absl::string_view::npos ? 0 : before.rfind('\n') + 1;
-  return absl::StrCat(DataFileWhere(path), ":", line + std::count(before.begin(), before.end(), '\n'), ":",
-                      at - line_begin + 1);
-}
-
-// Calls visit(row, its offset, the number of its first line) for every row, the header too, but not for empty ones.
-template <typename Visit>
-absl::Status ForEachRow(const DataFile& file, const Visit& visit) {
-  std::string bytes;  // read, and not yet visited
-  int64_t offset = 0, read = 0, line = 1;
-  const auto take = [&](absl::string_view with_end) -> absl::Status {
-    const absl::string_view row = WithoutLineEnd(with_end);
-    if (!row.empty()) OF_RETURN_IF_ERROR(visit(row, offset, line));
-    line += std::count(with_end.begin(), with_end.end(), '\n');
-    offset += static_cast<int64_t>(with_end.size());
-    return absl::OkStatus();
-  };
-  while (read < file.size()) {
-    std::vector<uint8_t> piece(std::min(kPieceBytes, file.size() - read));
-    OF_RETURN_IF_ERROR(file.ReadAt(read, absl::MakeSpan(piece)));
-    read += static_cast<int64_t>(piece.size());
-    bytes.append(piece.begin(), piece.end());
-    const absl::string_view all = bytes;
-    size_t done = 0;
-    for (size_t length; (length = RowLength(all.substr(done))) > 0; done += length) {
-      OF_RETURN_IF_ERROR(take(all.substr(done, length)));
-    }
-    bytes.erase(0, done);
-    if (static_cast<int64_t>(bytes.size()) > kMostRowBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(CsvWhere(file.path(), line, bytes, 0), ": a row of more than ",
-                                                     kMostRowBytes, " bytes; does a quoted field not end?"));
-    }
-  }
-  return bytes.empty() ? absl::OkStatus() : take(bytes);  // the last line may have no end
-}
 
 // The columns that are read: places in a row.
 struct CsvColumns {
   std::vector<std::string> names;  // of all columns
   std::vector<size_t> features;
-  size_t wanted = 0;     // label or target
-  bool is_label = true;  // a class, else a number
-  int64_t classes = 0;   // labels are below
+  std::optional<TextColumn> text;  // in their place
+  size_t wanted = 0;               // label or target
+  bool is_label = true;            // a class, else a number
+  int64_t classes = 0;             // labels are below
   char separator = ',';
 };
 
@@ -170,9 +82,40 @@ std::optional<CsvFault> TakeLabel(const CsvField& field, const std::string& colu
   return std::nullopt;
 }
 
+// The tokens of a field, of which the first `context` are kept.
+std::optional<CsvFault> TakeTokens(const CsvField& field, const std::string& name, const TextColumn& column,
+                                   std::vector<int32_t>& tokens) {
+  tokens.clear();
+  if (column.first_token > 0) tokens.push_back(column.first_token);
+  const auto outside = [&](absl::string_view token) {
+    return CsvFault{field.at, absl::StrCat("column '", name, "' has ", token, ", which is no token of a vocabulary of ",
+                                           column.vocabulary)};
+  };
+  const auto take = [&](int32_t token) {
+    if (static_cast<int64_t>(tokens.size()) < column.context) tokens.push_back(token);
+  };
+  if (column.ids) {
+    for (const absl::string_view id : absl::StrSplit(field.text, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty())) {
+      int32_t token = -1;
+      if (!absl::SimpleAtoi(id, &token) || token < 0 || token >= column.vocabulary) {
+        return outside(absl::StrCat("'", id, "'"));
+      }
+      take(token);
+    }
+  } else {
+    for (const unsigned char byte : field.text) {
+      if (byte >= column.vocabulary) return outside(absl::StrCat("byte ", byte));
+      take(byte);
+    }
+  }
+  if (!tokens.empty()) return std::nullopt;
+  return CsvFault{field.at, absl::StrCat("column '", name, "' has no token")};
+}
+
 // What a row says.
 struct CsvSample {
   std::vector<float> features;
+  std::vector<int32_t> tokens;
   int32_t label = 0;
   float target = 0;
 };
@@ -189,6 +132,10 @@ std::optional<CsvFault> TakeSample(absl::string_view row, const CsvColumns& colu
     const size_t at = columns.features[i];
     if (auto fault = TakeNumber(fields[at], columns.names[at], sample.features[i])) return fault;
   }
+  if (columns.text.has_value()) {
+    const size_t at = columns.text->at;
+    if (auto fault = TakeTokens(fields[at], columns.names[at], *columns.text, sample.tokens)) return fault;
+  }
   const std::string& wanted = columns.names[columns.wanted];
   if (columns.is_label) return TakeLabel(fields[columns.wanted], wanted, columns.classes, sample.label);
   return TakeNumber(fields[columns.wanted], wanted, sample.target);
@@ -202,6 +149,21 @@ absl::StatusOr<size_t> FindColumn(const std::vector<std::string>& names, const s
                                                  "'; there are '", absl::StrJoin(names, "', '"), "'"));
 }
 
+absl::StatusOr<TextColumn> TextColumnOf(const AttrMap& attributes, const std::vector<std::string>& names) {
+  TextColumn column = {.ids = attributes.String("tokens") == "ids",
+                       .context = attributes.Int("context"),
+                       .vocabulary = attributes.Int("vocabulary"),
+                       .first_token = static_cast<int32_t>(attributes.Int("first_token")),
+                       .padding_token = static_cast<int32_t>(attributes.Int("padding_token"))};
+  OF_ASSIGN_OR_RETURN(column.at, FindColumn(names, attributes.String("text")));
+  for (const int32_t token : {column.first_token, column.padding_token}) {
+    if (token >= 0 && token < column.vocabulary) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("token ", token, " is outside the vocabulary of ", column.vocabulary));
+  }
+  return column;
+}
+
 absl::StatusOr<CsvColumns> ColumnsOf(const AttrMap& attributes, absl::string_view header, char separator) {
   CsvColumns columns;
   columns.separator = separator;
@@ -211,9 +173,13 @@ absl::StatusOr<CsvColumns> ColumnsOf(const AttrMap& attributes, absl::string_vie
   std::vector<CsvField> fields;
   if (const auto fault = SplitRow(header, separator, fields)) return absl::InvalidArgumentError(fault->what);
   for (CsvField& field : fields) columns.names.push_back(std::move(field.text));
-  OF_ASSIGN_OR_RETURN(const std::vector<std::string> features, SplitTexts(attributes.String("features")));
-  for (const std::string& name : features) {
-    OF_ASSIGN_OR_RETURN(columns.features.emplace_back(), FindColumn(columns.names, name));
+  if (attributes.Has("text")) {
+    OF_ASSIGN_OR_RETURN(columns.text, TextColumnOf(attributes, columns.names));
+  } else {
+    OF_ASSIGN_OR_RETURN(const std::vector<std::string> features, SplitTexts(attributes.String("features")));
+    for (const std::string& name : features) {
+      OF_ASSIGN_OR_RETURN(columns.features.emplace_back(), FindColumn(columns.names, name));
+    }
   }
   OF_ASSIGN_OR_RETURN(columns.wanted,
                       FindColumn(columns.names, attributes.String(columns.is_label ? "label" : "target")));
@@ -234,42 +200,70 @@ class CsvSource : public Source {
 
   absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches, std::span<const TensorArg> outputs,
                     int64_t row_shift) override {
-    const DType wanted = columns_.is_label ? DType::kInt32 : DType::kFloat32;
-    if (outputs.size() != 2 || outputs[0].dtype != DType::kFloat32 || outputs[0].rank != 2 ||
-        outputs[1].dtype != wanted || outputs[1].rank != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("csv fills f32[batch,columns] and ", Name(wanted), "[batch] only"));
+    OF_RETURN_IF_ERROR(CheckOutputs(outputs));
+    std::vector<int64_t> first;
+    bool together = true;
+    for (const TensorArg& out : outputs) {
+      first.push_back(FirstSample(step, micro_batch, micro_batches, out, row_shift));
+      together &= first.back() == first[0] && out.dims[0] == outputs[0].dims[0];
     }
-    const TensorArg &x = outputs[0], &y = outputs[1];
-    const auto width = static_cast<int64_t>(columns_.features.size());
-    if (x.logical_dims[1] != width || x.dims[1] != width) {
-      return absl::InvalidArgumentError(absl::StrCat("csv was opened with ", width,
-                                                     " columns, and is split by samples "
-                                                     "only, but the tensor has ",
-                                                     x.dims[1], " of ", x.logical_dims[1]));
-    }
-    const int64_t first_x = FirstSample(step, micro_batch, micro_batches, x, row_shift);
-    const int64_t first_y = FirstSample(step, micro_batch, micro_batches, y, row_shift);
-    const bool together = first_x == first_y && x.dims[0] == y.dims[0];
     CsvSample sample;
-    for (int64_t row = 0; row < x.dims[0]; ++row) {
-      OF_RETURN_IF_ERROR(ReadSample(first_x + row, sample));
-      std::copy(sample.features.begin(), sample.features.end(), x.as<float>() + row * width);
-      if (together) Put(sample, row, y);
-    }
-    for (int64_t row = 0; !together && row < y.dims[0]; ++row) {
-      OF_RETURN_IF_ERROR(ReadSample(first_y + row, sample));
-      Put(sample, row, y);
+    const size_t passes = together ? 1 : outputs.size();
+    for (size_t pass = 0; pass < passes; ++pass) {
+      for (int64_t row = 0; row < outputs[pass].dims[0]; ++row) {
+        OF_RETURN_IF_ERROR(ReadSample(first[pass] + row, sample));
+        for (size_t i = pass; i < (together ? outputs.size() : pass + 1); ++i) Put(sample, i, row, outputs[i]);
+      }
     }
     return absl::OkStatus();
   }
 
  private:
-  void Put(const CsvSample& sample, int64_t row, const TensorArg& y) const {
-    if (columns_.is_label) {
-      y.as<int32_t>()[row] = sample.label;
+  // The columns of an output; 0: it has one number of each sample.
+  struct Output {
+    DType dtype;
+    int64_t columns;
+  };
+  std::vector<Output> Outputs() const {
+    const Output wanted = {columns_.is_label ? DType::kInt32 : DType::kFloat32, 0};
+    if (!columns_.text.has_value()) {
+      return {{DType::kFloat32, static_cast<int64_t>(columns_.features.size())}, wanted};
+    }
+    const Output tokens = {DType::kInt32, columns_.text->context};
+    return {tokens, wanted, tokens};
+  }
+
+  absl::Status CheckOutputs(std::span<const TensorArg> outputs) const {
+    const std::vector<Output> needed = Outputs();
+    if (outputs.size() != needed.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("rows fill ", needed.size(), " tensors, not ", outputs.size()));
+    }
+    for (size_t i = 0; i < needed.size(); ++i) {
+      const auto& [dtype, columns] = needed[i];
+      const TensorArg& out = outputs[i];
+      const bool fits = out.dtype == dtype && out.rank == (columns > 0 ? 2 : 1) &&
+                        (columns == 0 || (out.logical_dims[1] == columns && out.dims[1] == columns));
+      if (fits) continue;
+      return absl::InvalidArgumentError(absl::StrCat("rows fill ", Name(dtype), "[batch",
+                                                     columns > 0 ? absl::StrCat(",", columns) : "",
+                                                     "], split by samples only, but output ", i, " is another"));
+    }
+    return absl::OkStatus();
+  }
+
+  void Put(const CsvSample& sample, size_t output, int64_t row, const TensorArg& out) const {
+    if (output == 1 && columns_.is_label) {
+      out.as<int32_t>()[row] = sample.label;
+    } else if (output == 1) {
+      out.as<float>()[row] = sample.target;
+    } else if (!columns_.text.has_value()) {
+      std::copy(sample.features.begin(), sample.features.end(), out.as<float>() + row * out.dims[1]);
     } else {
-      y.as<float>()[row] = sample.target;
+      int32_t* const to = out.as<int32_t>() + row * out.dims[1];
+      const auto filled = static_cast<int64_t>(sample.tokens.size());
+      std::fill(to, to + out.dims[1], output == 0 ? columns_.text->padding_token : 1);
+      if (output == 0) std::copy(sample.tokens.begin(), sample.tokens.end(), to);
+      if (output == 2) std::fill(to, to + filled, 0);
     }
   }
 
@@ -347,6 +341,6 @@ absl::StatusOr<std::unique_ptr<Source>> OpenCsvSource(const AttrMap& attributes)
 
 }  // namespace
 
-std::vector<SourceKind> CsvSources() { return {{"csv", OpenCsvSource}}; }
+std::vector<SourceKind> CsvSources() { return {{"csv", OpenCsvSource}, {"texts", OpenCsvSource}}; }
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
+#include "oneflow_core/data/csv_rows.h"
 #include "oneflow_core/data/data_kind.h"
-#include "oneflow_core/data/deal_out.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/text_list.h"
 
@@ -14,18 +14,10 @@ absl::StatusOr<std::vector<TensorType>> CsvTypes(const AttrMap& attributes, int6
   return std::vector<TensorType>{{DType::kFloat32, {batch, static_cast<int64_t>(features.size())}}, {wanted, {batch}}};
 }
 
-// Without a file of its own, validation has the last rows of the only one, which training leaves out.
 Batch ReadCsv(GraphBuilder& b, const AttrMap& fields, DataSplit split, int64_t batch) {
   const std::source_location loc = std::source_location::current();
-  const std::string validation = fields.String("validation_path");
-  const bool own_file = split == DataSplit::kValidation && !validation.empty();
-  AttrMap attributes = {{"dataset", "csv"},
-                        {"batch", batch},
-                        {"path", own_file ? validation : fields.String("path")},
-                        {"features", fields.String("features")},
-                        {"separator", fields.String("separator")},
-                        {"split", SplitName(split)}};
-  if (validation.empty()) attributes.Set("validation_fraction", fields.Double("validation_fraction"));
+  AttrMap attributes = RowsOfSplit("csv", fields, split, batch);
+  attributes.Set("features", fields.String("features"));
   for (const char* wanted : {"label", "target"}) {
     if (!fields.String(wanted).empty()) attributes.Set(wanted, fields.String(wanted));
   }
@@ -39,10 +31,7 @@ std::optional<FieldComplaint> CheckCsv(const AttrMap& fields, bool evaluates) {
   if (fields.String("label").empty() == fields.String("target").empty()) {
     return FieldComplaint{"label", "one of label and target is to be learned, and has to name a column"};
   }
-  if (evaluates && fields.String("validation_path").empty() && fields.Double("validation_fraction") == 0) {
-    return FieldComplaint{"validation_path", "is missing, and validation_fraction is 0, but evaluate is asked for"};
-  }
-  return std::nullopt;
+  return CheckValidationRows(fields, evaluates);
 }
 
 }  // namespace

@@ -68,6 +68,16 @@ Batch ReadImageBatch(GraphBuilder& b, const ImageData& data, DataSplit split, in
 Batch ReadPrototypeBatch(GraphBuilder& b, const PrototypeData& data, DataSplit split, int64_t batch,
                          std::source_location loc = std::source_location::current());
 
+// Texts and what each is: of the column `text` and the column `label` of a CSV file, by the fields of the job's message
+// Texts. Every token is below `vocabulary`.
+struct LabelledTexts {
+  Tensor tokens;   // i32[batch,context]
+  Tensor labels;   // i32[batch]
+  Tensor padding;  // i32[batch,context]: 1 behind the tokens of a text, 0 elsewhere
+};
+LabelledTexts ReadLabelledTexts(GraphBuilder& b, const AttrMap& fields, DataSplit split, int64_t batch, int64_t context,
+                                int64_t vocabulary, std::source_location loc = std::source_location::current());
+
 struct ClickBatch {
   Tensor ids;      // i32[batch,fields]
   Tensor numbers;  // f32[batch,numbers]

@@ -17,8 +17,20 @@ class ModelsTest : public testing::LayoutsLaw {
     return {{"text", absl::StrCat("text { path: '", text_, "' }")},
             {"images", absl::StrCat("images { train_images: '", images_, "' train_labels: '", labels_, "' }")},
             {"prototypes", "prototypes { classes: 37 samples: 400 height: 5 width: 5 noise: 0.2 }"},
+            {"texts", absl::StrCat("texts { path: '", Texts(), "' text: 'words' label: 'kind' }")},
             {"clicks", "clicks { fields: 3 vocabulary: 301 numbers: 2 }"},
             {"csv", absl::StrCat("csv { path: '", Csv(), "' features: ['a', 'b'] label: 'sign' }")}};
+  }
+  // Words of small letters, or of large ones.
+  std::string Texts() const {
+    std::mt19937 random(7);
+    std::string rows = "kind,words\n";
+    for (int i = 0; i < 300; ++i) {
+      absl::StrAppend(&rows, i % 2, ",");
+      for (size_t letters = 1 + random() % 15; letters > 0; --letters) rows += static_cast<char>("aA"[i % 2] + random() % 26);
+      rows += "\n";
+    }
+    return dir_.Write("texts.csv", rows);
   }
   // Which is larger of two numbers, and their product.
   std::string Csv() const {

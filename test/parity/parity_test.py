@@ -229,13 +229,13 @@ class ParityTest(unittest.TestCase):
                     clip_norm=1.0,
                 )
 
-    def check_text(self, model, reference, of_stages):
+    def check_text(self, model, reference, of_stages, source="text {path: 'data/kjv.txt' validation_fraction: 0.05}",
+                   batches=data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32)):
         """A model that brings its own loss of windows of 32 tokens; `of_stages`: settings of its pipeline."""
-        self.check("mlp_fashion_mnist.pbtxt", reference,
-                   data.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32),
+        self.check("mlp_fashion_mnist.pbtxt", reference, batches,
                    lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-5),
                    cosine(2e-3, 5, STEPS, 0.05),
-                   ["data={text {path: 'data/kjv.txt' validation_fraction: 0.05}}",
+                   [f"data={{{source}}}",
                     "train.optimizer={adamw {beta2: 0.95 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
                     "train.schedule.learning_rate=2e-3", model],
                    [["mesh={dp:2 tp:2}", "cluster.processes=2"], ["mesh={pp:2}", "cluster.processes=1", *of_stages]],
@@ -245,6 +245,20 @@ class ParityTest(unittest.TestCase):
     def test_bert_on_masked_tokens(self):
         self.check_text(text("model.bert", layers=2, width=32, heads=4, context=32, mask_rate=0.3, mask_token=3),
                         ref.bert(layers=2, heads=4, mask_rate=0.3, mask_token=3), [])
+
+    # Whether a verse is of Genesis. Most are longer than the context, some shorter.
+    def test_bert_on_labelled_texts(self):
+        with open(os.path.join(ROOT, "data/kjv.txt")) as verses:
+            rows = [(words[:12 + 7 * (i % 5)], int(place.startswith("Ge")))
+                    for i, (place, words) in enumerate(line.strip().split(" ", 1) for line in verses) if i % 23 == 0]
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.write("genesis|verse\n" + "".join(f"{label}|{text}\n" for text, label in rows))
+            file.flush()
+            self.check_text(text("model.bert", layers=2, width=32, heads=4, context=32, vocabulary=257),
+                            ref.bert_classifier(layers=2, heads=4), ["train.micro_batches=4"],
+                            f"texts {{path: '{file.name}' text: 'verse' label: 'genesis' separator: '|' "
+                            "first_token: 256 padding_token: 7}",
+                            data.LabelledTexts(rows, 0.1, 1, 8, 32, first_token=256))
 
     # As of versions 1.1 and 1.0.
     def test_t5_says_what_follows(self):

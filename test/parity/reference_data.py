@@ -93,6 +93,25 @@ class TextBatches:
         return torch.from_numpy(windows[:, :-1]), torch.from_numpy(windows[:, 1:])
 
 
+class LabelledTexts:
+    """Training batches of (text, label), in the engine's order: inputs are (tokens, padding), tokens are bytes behind a
+    first one. The last `validation_fraction` is left out."""
+
+    def __init__(self, rows, validation_fraction, seed, batch, context, first_token):
+        self.rows = rows[: len(rows) - math.floor(len(rows) * validation_fraction)]
+        self.seed, self.batch, self.context, self.first_token = seed, batch, context, first_token
+
+    def __call__(self, step):
+        n, tokens = len(self.rows), np.zeros((self.batch, self.context), np.int64)
+        padding, labels = np.ones((self.batch, self.context), bool), np.zeros(self.batch, np.int64)
+        for i, sample in enumerate(range(step * self.batch, (step + 1) * self.batch)):
+            text, labels[i] = self.rows[permuted_index(random_key(self.seed, sample // n), n, sample % n)]
+            read = ([self.first_token] + list(text.encode()))[: self.context]
+            tokens[i, : len(read)] = read
+            padding[i, : len(read)] = False
+        return (torch.from_numpy(tokens), torch.from_numpy(padding)), torch.from_numpy(labels)
+
+
 class ImageBatches:
     """Training batches of IDX files, in the engine's order."""
 

@@ -69,25 +69,42 @@ def recurrent(layers, cell):
     return logits
 
 
-def bert(layers, heads, mask_rate, mask_token, epsilon=1e-12, seed=1):
-    """Returns its loss, of the tokens that are masked."""
-    def norm(w, name, x):
+def bert_blocks(w, x, layers, heads, epsilon, hidden=None):
+    """What is behind the rows of tokens x; `hidden` [batch, time]: what no token sees."""
+    def norm(name, x):
         return F.layer_norm(x, x.shape[-1:], w[name + "/weight"], w[name + "/bias"], epsilon)
 
+    x = norm("ln", x + w["wpe/weight"] + w["types/weight"][0])
+    for i in range(layers):
+        h = f"h{i}/"
+        q, k, v = (linear(w, h + "attn/" + n, x).unflatten(-1, (heads, -1)).transpose(1, 2) for n in "qkv")
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        if hidden is not None:
+            scores = scores.masked_fill(hidden[:, None, None], float("-inf"))
+        x = norm(h + "ln1", x + linear(w, h + "attn/o", (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)))
+        x = norm(h + "ln2", x + linear(w, h + "mlp/down", F.gelu(linear(w, h + "mlp/up", x))))
+    return x
+
+
+def bert(layers, heads, mask_rate, mask_token, epsilon=1e-12, seed=1):
+    """Returns its loss, of the tokens that are masked."""
     def loss(w, step, tokens, labels):
         masked = dropout(torch.ones(tokens.shape, dtype=torch.float64), mask_rate, "dropout", seed, step) == 0
-        x = w["wte/weight"][tokens.masked_fill(masked, mask_token)] + w["wpe/weight"] + w["types/weight"][0]
-        x = norm(w, "ln", x)
-        for i in range(layers):
-            h = f"h{i}/"
-            q, k, v = (linear(w, h + "attn/" + n, x).unflatten(-1, (heads, -1)).transpose(1, 2) for n in "qkv")
-            mixed = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1) @ v
-            x = norm(w, h + "ln1", x + linear(w, h + "attn/o", mixed.transpose(1, 2).flatten(2)))
-            x = norm(w, h + "ln2", x + linear(w, h + "mlp/down", F.gelu(linear(w, h + "mlp/up", x))))
-        x = norm(w, "transform_ln", F.gelu(linear(w, "transform", x)))
+        x = bert_blocks(w, w["wte/weight"][tokens.masked_fill(masked, mask_token)], layers, heads, epsilon)
+        x = F.gelu(linear(w, "transform", x))
+        x = F.layer_norm(x, x.shape[-1:], w["transform_ln/weight"], w["transform_ln/bias"], epsilon)
         return F.cross_entropy((x @ w["wte/weight"].t() + w["head/bias"])[masked], tokens[masked])
 
     return loss
+
+
+def bert_classifier(layers, heads, epsilon=1e-12):
+    def logits(w, step, inputs, labels):
+        tokens, padding = inputs
+        x = bert_blocks(w, w["wte/weight"][tokens], layers, heads, epsilon, padding)
+        return linear(w, "classifier", torch.tanh(linear(w, "pooler", x[:, 0])))
+
+    return logits
 
 
 def rms_norm(w, name, x, epsilon):

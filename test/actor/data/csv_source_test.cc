@@ -145,6 +145,88 @@ TEST(CsvSourceTest, WhatIsWrongIsSaidWithLineColumnAndText) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no list of texts")));
 }
 
+AttrMap Texts(const std::string& path, const std::string& tokens = "bytes") {
+  return {{"dataset", "texts"},
+          {"path", path},
+          {"text", "words"},
+          {"label", "kind"},
+          {"tokens", tokens},
+          {"context", int64_t{5}},
+          {"vocabulary", int64_t{130}},
+          {"first_token", int64_t{129}},
+          {"padding_token", int64_t{7}},
+          {"split", "validation"}};
+}
+
+struct TextRows {
+  std::vector<int32_t> tokens, labels, padding;
+};
+
+// The first samples, of which one tensor has one more than the others where they lie `apart`.
+absl::StatusOr<TextRows> ReadTextRows(Source& source, int64_t count, bool apart = false) {
+  TextRows rows = {std::vector<int32_t>(count * 5), std::vector<int32_t>(count), std::vector<int32_t>(count * 5)};
+  const int64_t dims[] = {count, 5}, fewer[] = {count - (apart ? 1 : 0)}, start[] = {0, 0};
+  const TensorArg outputs[] = {{rows.tokens.data(), DType::kInt32, 2, count * 5, dims, dims, start},
+                               {rows.labels.data(), DType::kInt32, 1, fewer[0], fewer, dims, start},
+                               {rows.padding.data(), DType::kInt32, 2, count * 5, dims, dims, start}};
+  OF_RETURN_IF_ERROR(source.Read(0, 0, 1, outputs));
+  return rows;
+}
+
+TEST(CsvSourceTest, TokensOfATextAreItsBytesWithPaddingBehind) {
+  const TestDir dir;
+  const std::string path = dir.Write("d.csv", "kind,words\n1,ab\n0,\"a,b\"\"c d\"\n3,\n");
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(Texts(path)));
+  for (const bool apart : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(const TextRows rows, ReadTextRows(*source, 3, apart));
+    EXPECT_THAT(rows.tokens, ElementsAre(129, 'a', 'b', 7, 7, 129, 'a', ',', 'b', '"', 129, 7, 7, 7, 7));
+    EXPECT_THAT(rows.labels, ElementsAre(1, 0, apart ? 0 : 3));
+    EXPECT_THAT(rows.padding, ElementsAre(0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1));
+  }
+}
+
+TEST(CsvSourceTest, TokensOfATextMayBeNumbers) {
+  const TestDir dir;
+  const std::string path = dir.Write("d.csv", "kind,words\n1, 12 \t3\n0,0 1 2 3 4 5\n");
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(With(Texts(path, "ids"), "first_token", int64_t{0})));
+  ASSERT_OK_AND_ASSIGN(const TextRows rows, ReadTextRows(*source, 2));
+  EXPECT_THAT(rows.tokens, ElementsAre(12, 3, 7, 7, 7, 0, 1, 2, 3, 4));
+  EXPECT_THAT(rows.padding, ElementsAre(0, 0, 1, 1, 1, 0, 0, 0, 0, 0));
+}
+
+TEST(CsvSourceTest, WhatIsNoTokenIsSaidWithItsPlace) {
+  const TestDir dir;
+  const struct {
+    const char *text, *tokens, *message;
+  } kCases[] = {
+      {"kind,words\n1,ab\n1,a\xc3\xa9\n", "bytes",
+       "d.csv':3:3: column 'words' has byte 195, which is no token of a vocabulary of 130"},
+      {"words,kind\n1 130,1\n", "ids", "d.csv':2:1: column 'words' has '130', which is no token of a vocabulary"},
+      {"words,kind\n1 x,1\n", "ids", "d.csv':2:1: column 'words' has 'x', which is no token"},
+      {"words,kind\n-1,1\n", "ids", "column 'words' has '-1', which is no token"},
+      {"text,kind\n-1,1\n", "ids", "d.csv':1:1: no column 'words'; there are 'text', 'kind'"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_THAT(OpenSource(Texts(dir.Write("d.csv", c.text), c.tokens)).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+  }
+  const AttrMap good = Texts(dir.Write("d.csv", "kind,words\n1,\n"));
+  EXPECT_OK(OpenSource(good).status());
+  EXPECT_THAT(OpenSource(With(good, "first_token", int64_t{0})).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("d.csv':2:3: column 'words' has no token")));
+  EXPECT_THAT(OpenSource(With(good, "padding_token", int64_t{130})).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("token 130 is outside the vocabulary of 130")));
+}
+
+TEST(CsvSourceTest, TextsFillTensorsOfTheirContextOnly) {
+  const TestDir dir;
+  const std::string path = dir.Write("d.csv", "kind,words\n1,ab\n");
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(With(Texts(path), "context", int64_t{4})));
+  EXPECT_THAT(ReadTextRows(*source, 1).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("rows fill i32[batch,4], split by samples only, but output 0 is another")));
+}
+
 TEST(CsvSourceTest, AFileThatChangesIsAnError) {
   const TestDir dir;
   const std::string path = dir.Write("d.csv", "x,y\n1,0\n2,1\n");

@@ -76,6 +76,11 @@ bool IsSo(const pb::FieldIs& condition, const AttrMap& fields) {
   return ours.ok() && Same(*ours, FromTable(condition.is()));
 }
 
+bool Allow(const pb::Family& family, const AttrMap& fields) {
+  return std::all_of(family.where().begin(), family.where().end(),
+                     [&](const pb::FieldIs& field) { return IsSo(field, fields); });
+}
+
 // Whether the field is one of such a model of the family.
 bool IsOf(const pb::ConfigField& field, const pb::Family& family, const AttrMap& fields) {
   const auto so = [&](const pb::FieldIs& condition) { return IsSo(condition, fields); };
@@ -197,26 +202,26 @@ absl::StatusOr<nlohmann::json> ReadHfConfig(const std::string& folder) {
   return absl::InvalidArgumentError(absl::StrCat("config of a model '", path, "': is not a JSON object"));
 }
 
-const pb::Family* FamilyOf(const Mapping& mapping, const nlohmann::json& config) {
+const pb::Family* FamilyOf(const Mapping& mapping, const nlohmann::json& config, const AttrMap& fields) {
   const Json* const type = Find(config, "model_type");
   const Json* const architectures = Find(config, "architectures");
+  const auto is_of = [&](const pb::Family& family) {
+    if (type != nullptr && type->is_string()) return *type == family.model_type();
+    if (architectures == nullptr || !architectures->is_array() || family.architecture().empty()) return false;
+    return std::find(architectures->begin(), architectures->end(), family.architecture()) != architectures->end();
+  };
+  const pb::Family* first = nullptr;
   for (const pb::Family& family : mapping.table.families()) {
-    if (type != nullptr && type->is_string()) {
-      if (*type == family.model_type()) return &family;
-    } else if (architectures != nullptr && architectures->is_array() && !family.architecture().empty()) {
-      const bool named =
-          std::find(architectures->begin(), architectures->end(), family.architecture()) != architectures->end();
-      if (named) return &family;
-    }
+    if (!is_of(family)) continue;
+    if (Allow(family, fields)) return &family;
+    if (first == nullptr) first = &family;
   }
-  return nullptr;
+  return first;
 }
 
 absl::StatusOr<const pb::Family*> FamilyFor(const Mapping& mapping, const AttrMap& fields) {
   for (const pb::Family& family : mapping.table.families()) {
-    const bool fits = std::all_of(family.where().begin(), family.where().end(),
-                                  [&](const pb::FieldIs& field) { return IsSo(field, fields); });
-    if (fits) return &family;
+    if (Allow(family, fields)) return &family;
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "mapping '", mapping.name, "': the model is of none of its families: ",

@@ -17,8 +17,9 @@ inline constexpr char kConfigFile[] = "config.json";
 // NotFound if the folder has none; InvalidArgument if it is not a JSON object, or is nested too deep.
 absl::StatusOr<nlohmann::json> ReadHfConfig(const std::string& folder);
 
-// The mapping's family that config.json is of, by model_type or, where there is none, by its architectures; null: none.
-const pb::Family* FamilyOf(const Mapping& mapping, const nlohmann::json& config);
+// The mapping's family that config.json is of, by model_type or, where there is none, by its architectures; of several
+// the first whose conditions the model's fields fulfil, or else the first. Null: none.
+const pb::Family* FamilyOf(const Mapping& mapping, const nlohmann::json& config, const AttrMap& fields = {});
 // The first whose conditions the model's fields fulfil. InvalidArgument, naming the conditions, if there is none.
 absl::StatusOr<const pb::Family*> FamilyFor(const Mapping& mapping, const AttrMap& fields);
 

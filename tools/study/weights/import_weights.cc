@@ -37,7 +37,7 @@ struct Import {
 absl::Status CheckConfig(const JobModel& model, const Mapping& mapping, const std::string& folder) {
   OF_ASSIGN_OR_RETURN(const nlohmann::json config, ReadHfConfig(folder));
   const std::string file = absl::StrCat("'", folder, "/", kConfigFile, "'");
-  const pb::Family* const family = FamilyOf(mapping, config);
+  const pb::Family* const family = FamilyOf(mapping, config, model.fields);
   if (family == nullptr) {
     const auto type = config.find("model_type");
     return absl::InvalidArgumentError(absl::StrCat(

@@ -56,6 +56,7 @@ const google::protobuf::Descriptor* FieldsOfModel(const std::string& model) {
 absl::Status CheckOurs(const google::protobuf::Descriptor* model, const std::string& field) {
   if (model == nullptr || field.empty() || model->FindFieldByName(field) != nullptr) return absl::OkStatus();
   if (std::count(std::begin(kFieldsOfImages), std::end(kFieldsOfImages), field) > 0) return absl::OkStatus();
+  if (field == kKindOfData) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("model ", model->name(), " has no field '", field, "'"));
 }
 

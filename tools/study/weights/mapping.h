@@ -12,8 +12,10 @@
 
 namespace oneflow {
 
-// What tables call the sizes of the images that the job's data has, beside the model's own fields.
+// What tables call the sizes of the images that the job's data has, and the kind of its data, beside the model's own
+// fields.
 inline constexpr const char* kFieldsOfImages[] = {"data.channels", "data.height", "data.width"};
+inline constexpr const char kKindOfData[] = "data.kind";
 
 // A table that was checked, with its patterns parsed.
 struct Mapping {

@@ -43,6 +43,7 @@ absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
   const pb::JobConfig& job = model.config.config;
   model.name = KindNameOf(job.model());
   model.fields = AttributesOfKind(job.model());
+  if (job.has_data()) model.fields.Set(kKindOfData, KindNameOf(job.data()));
   OF_ASSIGN_OR_RETURN_AT(Program program, BuildProgram(job, ops), model.config.Where("model"));
   OF_RETURN_IF_ERROR(AdaptProgram(model.config, ops, program));
   if (const auto adapters = AdaptersOf(job.train())) {

@@ -15,8 +15,9 @@ namespace oneflow {
 
 struct JobModel {
   SourcedConfig config;
-  std::string name;                      // "gpt"; "graph" of graphs of one's own
-  AttrMap fields;                        // none of graphs of one's own; and kFieldsOfImages where it reads images
+  std::string name;  // "gpt"; "graph" of graphs of one's own
+  // None of graphs of one's own; and kKindOfData where it has data, kFieldsOfImages where these are images.
+  AttrMap fields;
   std::vector<ModelVariable> variables;  // weights and statistics, by name
   // The weights that have an adapter (compiler/adapters.h), and by what its product is multiplied to be added to them.
   std::set<std::string> adapted;

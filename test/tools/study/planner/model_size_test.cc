@@ -44,8 +44,16 @@ TEST(ModelSizeTest, CountsTheParametersOfPublishedModels) {
        {"vocabulary=262144", "layers=26", "width=1152", "heads=4", "kv_heads=1", "head_width=256", "hidden=6912",
         "context=16", "qk_norm=true"},
        999'885'952},
-      // BERT-base of transformers (BertForMaskedLM)
+      // BERT-base of transformers (BertForMaskedLM, BertForSequenceClassification)
       {"bert", {"vocabulary=30522", "layers=12", "width=768", "heads=12", "context=512"}, 109'514'298},
+      {"bert",
+       {"vocabulary=30522", "layers=12", "width=768", "heads=12", "context=512", "data.texts.text=words"},
+       109'483'778},
+      // DeepSeek-V2-Lite with dense layers alone
+      {"deepseek",
+       {"vocabulary=102400", "layers=27", "width=2048", "heads=16", "hidden=10944", "context=16", "kv_rank=512",
+        "plain_width=128", "rotary_width=64", "value_width=128"},
+       2'606'624'256},
       // T5 1.1 small
       {"t5",
        {"vocabulary=32128", "layers=8", "width=512", "heads=6", "head_width=64", "hidden=1024", "source=16",
@@ -102,6 +110,9 @@ TEST(ModelSizeTest, RefusesWhatIsNoModelOrField) {
   EXPECT_THAT(ConfigOfModel("gpt", {"depth=3"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("depth")));
   EXPECT_THAT(SizeOf("gpt", {"layers=3", "width=8", "heads=3", "context=4"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("heads")));
+  EXPECT_THAT(SizeOf("bert", {"layers=1", "width=8", "heads=2", "context=4", "data.texts.first_token=256"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("data.texts.first_token is 256, but must be in a vocabulary of 256")));
 }
 
 }  // namespace

@@ -128,6 +128,14 @@ TEST(HfConfigTest, AFamilyIsFoundByWhatIsSoOfTheModel) {
   EXPECT_EQ(FamilyOf(llama, Json::parse(R"({"model_type": "gemma"})")), nullptr);
 }
 
+TEST(HfConfigTest, OfFamiliesOfOneTypeTheModelsFieldsChoose) {
+  const Mapping mapping = With(R"(families { model_type: "c" architecture: "Wide" where { ours: "data.kind" is: "1" } }
+                                  families { model_type: "c" architecture: "Any" })");
+  const Json config = {{"model_type", "c"}};
+  EXPECT_EQ(FamilyOf(mapping, config, {{"data.kind", int64_t{1}}})->architecture(), "Wide");
+  EXPECT_EQ(FamilyOf(mapping, config, {{"data.kind", int64_t{2}}})->architecture(), "Any");
+}
+
 constexpr char kQwen3[] = R"({"architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "head_dim": 128,
       "hidden_act": "silu", "hidden_size": 1024, "intermediate_size": 3072, "max_position_embeddings": 40960,
       "max_window_layers": 28, "model_type": "qwen3", "num_attention_heads": 16, "num_hidden_layers": 28,
