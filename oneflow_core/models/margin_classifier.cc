@@ -6,6 +6,7 @@
 #include "oneflow_core/models/classifier.h"
 #include "oneflow_core/models/model.h"
 #include "oneflow_core/models/resnet.h"
+#include "oneflow_core/nn/batch_norm.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
 
@@ -42,10 +43,13 @@ Tensor Directions(const Tensor& x) {
   return Mul(x, Rsqrt(AddScalar(Reshape(squares, {x.shape()[0], 1}), kLeastSquare)));
 }
 
-// What the network makes of the images: [n,features].
+// What the network makes of the images: [n,features], or, for head norms, with pixels behind.
 Tensor Features(const MarginClassifierConfig& config, const Tensor& images, bool training) {
   if (!images.valid()) return Tensor();
-  if (config.resnet.has_value()) return ResNetFeatures(*config.resnet, images, training);
+  if (config.resnet.has_value()) {
+    return config.head_norms ? ResNetPixels(*config.resnet, images, training)
+                             : ResNetFeatures(*config.resnet, images, training);
+  }
   Tensor x = Reshape(images, {images.shape()[0], -1});
   for (size_t i = 0; i < config.widths.size() && x.valid(); ++i) {
     x = Relu(nn::Linear(x, absl::StrCat("fc", i), {.width = config.widths[i], .init = nn::HeUniform(x.shape()[1])}));
@@ -53,10 +57,18 @@ Tensor Features(const MarginClassifierConfig& config, const Tensor& images, bool
   return x;
 }
 
-// f32[n,classes].
-Tensor Cosines(const MarginClassifierConfig& config, int64_t classes, Tensor x) {
+Tensor EmbeddingOf(const MarginClassifierConfig& config, Tensor x, bool training) {
+  if (config.head_norms && x.valid()) {
+    x = Dropout(Reshape(nn::BatchNorm(x, "norm_in", {.training = training}), {x.shape()[0], -1}),
+                training ? config.dropout : 0);
+  }
   if (!x.valid()) return Tensor();
   x = nn::Linear(x, "embedding", {.width = config.embedding, .init = nn::LecunUniform(x.shape()[1])});
+  return config.head_norms ? nn::BatchNorm(x, "norm_out", {.training = training, .scaled = false}) : x;
+}
+
+// f32[n,classes].
+Tensor Cosines(const MarginClassifierConfig& config, int64_t classes, const Tensor& x) {
   if (!x.valid()) return Tensor();
   const Tensor rows =
       x.builder()->Variable("classes", {DType::kFloat32, {classes, config.embedding}},
@@ -83,7 +95,8 @@ absl::StatusOr<std::vector<Graph>> MarginClassifierProgram(const MarginClassifie
   const auto classifier = [&](GraphBuilder& b, DataSplit split, int64_t batch) {
     const Batch samples = ReadPrototypeBatch(b, data, split, batch);
     const bool training = split == DataSplit::kTrain;
-    Tensor cosines = Cosines(config, data.classes, Features(config, samples.inputs, training));
+    const Tensor features = Features(config, samples.inputs, training);
+    Tensor cosines = Cosines(config, data.classes, EmbeddingOf(config, features, training));
     if (training && config.margin > 0) {
       cosines = Sub(cosines, Margins(samples.labels, config.margin, data.classes));
     }
@@ -97,6 +110,8 @@ namespace {
 absl::StatusOr<std::vector<Graph>> BuildMarginClassifier(const ModelRequest& request, const OpRegistry& ops) {
   const AttrMap& fields = request.fields;
   MarginClassifierConfig config = {.widths = fields.Ints("widths"),
+                                   .head_norms = fields.Bool("head_norms"),
+                                   .dropout = fields.Double("dropout"),
                                    .embedding = fields.Int("embedding"),
                                    .scale = fields.Double("scale"),
                                    .margin = fields.Double("margin")};
@@ -105,6 +120,9 @@ absl::StatusOr<std::vector<Graph>> BuildMarginClassifier(const ModelRequest& req
 }
 
 std::optional<FieldComplaint> CheckMarginClassifier(const AttrMap& fields) {
+  if (const double dropout = fields.Double("dropout"); dropout > 0 && !fields.Bool("head_norms")) {
+    return FieldComplaint{"dropout", absl::StrCat(dropout, " is of the head, which has one with head_norms only")};
+  }
   if (fields.Int("depth") == 0) return std::nullopt;
   if (auto complaint = CheckResNet(fields)) return complaint;
   if (fields.Ints("widths").empty()) return std::nullopt;

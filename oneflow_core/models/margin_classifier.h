@@ -7,6 +7,10 @@
 //                                                                    ──► cross entropy
 //
 // The network is hidden layers with ReLUs, or a ResNet up to its head, as the job's field `depth` says (resnet.cc).
+// With `head_norms` the linear layer has norms around it, as that of InsightFace, and sees all pixels of a ResNet
+// instead of their mean:
+//
+//   network ──► batch norm ──► dropout ──► linear ──► batch norm without a scale ──► e / |e|
 //
 // The class rows are split over mesh axis "tp", so the logits are split over classes and are never gathered: of a row
 // of logits only its maximum, its sum of exponentials and its label's logit travel. Samples are dealt out over all
@@ -24,13 +28,16 @@ namespace oneflow {
 struct MarginClassifierConfig {
   std::vector<int64_t> widths = {256};  // of the hidden layers
   std::optional<AttrMap> resnet;        // or the fields of a ResNet: depth, width, small_images
+  bool head_norms = false;
+  double dropout = 0;  // with head_norms
   int64_t embedding = 64;
   double scale = 16;    // of the cosines; larger separates more classes
   double margin = 0.2;  // in training only; 0: none
 };
 
 // The graphs "train" and, if asked for, "evaluate", with "loss" and "accuracy". Variables "fc0/weight", ...,
-// "embedding/weight", "classes". InvalidArgument naming the field if the config is impossible.
+// "embedding/weight", "classes", with norms "norm_in/...", "norm_out/bias". InvalidArgument naming the field if the
+// config is impossible.
 absl::StatusOr<std::vector<Graph>> MarginClassifierProgram(const MarginClassifierConfig& config,
                                                            const PrototypeData& data, const BatchSizes& batches,
                                                            const OpRegistry& ops);

@@ -51,7 +51,7 @@ class ResNet {
  public:
   ResNet(const AttrMap& fields, bool training) : fields_(fields), training_(training) {}
 
-  Tensor Features(const Tensor& images) const {
+  Tensor Pixels(const Tensor& images) const {
     if (!images.valid()) return Tensor();
     const ResNetDepth& depth = *FindDepth(fields_.Int("depth"));
     Tensor x = Stem(images);
@@ -65,7 +65,7 @@ class ResNet {
         x = depth.bottlenecks ? Bottleneck(x, channels, stride) : Basic(x, channels, stride);
       }
     }
-    return ReduceMean(x, {2, 3});
+    return x;
   }
 
  private:
@@ -127,8 +127,12 @@ std::optional<FieldComplaint> CheckResNet(const AttrMap& fields) {
       "depth", absl::StrCat("there is no network of ", fields.Int("depth"), " layers, but of 18, 34, 50, 101 and 152")};
 }
 
+Tensor ResNetPixels(const AttrMap& fields, const Tensor& images, bool training) {
+  return ResNet(fields, training).Pixels(images);
+}
+
 Tensor ResNetFeatures(const AttrMap& fields, const Tensor& images, bool training) {
-  return ResNet(fields, training).Features(images);
+  return ReduceMean(ResNetPixels(fields, images, training), {2, 3});
 }
 
 Tensor ResNetLogits(const AttrMap& fields, const Tensor& images, bool training) {

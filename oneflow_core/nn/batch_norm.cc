@@ -32,7 +32,7 @@ Tensor BatchNorm(const Tensor& x, absl::string_view name, const BatchNormOptions
   const int64_t channels = x.shape()[1];
   const double count = static_cast<double>(x.shape().count()) / static_cast<double>(channels);
   const TensorType type{DType::kFloat32, {channels}};
-  const Tensor weight = b.Variable("weight", type, "ones", {}, true, loc);
+  const Tensor weight = options.scaled ? b.Variable("weight", type, "ones", {}, true, loc) : Constant(b, type, 1, loc);
   const Tensor bias = b.Variable("bias", type, "zeros", {}, true, loc);
   const Tensor running_mean = b.Statistic("running_mean", type, "zeros", loc);
   const Tensor running_var = b.Statistic("running_var", type, "ones", loc);

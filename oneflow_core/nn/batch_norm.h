@@ -18,11 +18,13 @@ struct BatchNormOptions {
   bool training = false;
   double epsilon = 1e-5;
   double momentum = 0.1;  // the batch's share in the running statistics
+  bool scaled = true;     // by a learned weight
 };
 
-// Variables "name/weight" (starts as ones), "name/bias" (zeros), and the statistics "name/running_mean" (zeros)
-// and "name/running_var" (ones), which averages unbiased variances. The builder fails with InvalidArgument if x has
-// fewer than two dimensions, momentum is not in (0, 1], or, in training, a channel has fewer than two elements.
+// Variables "name/weight" (starts as ones), if it is scaled, "name/bias" (zeros), and the statistics
+// "name/running_mean" (zeros) and "name/running_var" (ones), which averages unbiased variances. The builder fails with
+// InvalidArgument if x has fewer than two dimensions, momentum is not in (0, 1], or, in training, a channel has fewer
+// than two elements.
 Tensor BatchNorm(const Tensor& x, absl::string_view name, const BatchNormOptions& options,
                  std::source_location loc = std::source_location::current());
 

@@ -315,13 +315,16 @@ class ResNet:
         shortcut = name + "shortcut"
         return self.relu(y + (self.conv_norm(w, shortcut, x, stride) if shortcut + "/conv/weight" in w else x))
 
-    def features(self, w, images):
+    def pixels(self, w, images):
         x = self.relu(self.conv_norm(w, "stem", images, 1 if self.small_images else 2))
         x = x if self.small_images else F.max_pool2d(x, 3, 2, 1)
         for stage, count in enumerate(self.blocks):
             for block in range(count):
                 x = self.block(w, f"s{stage}b{block}/", x, 2 if stage > 0 and block == 0 else 1)
-        return x.mean((2, 3))
+        return x
+
+    def features(self, w, images):
+        return self.pixels(w, images).mean((2, 3))
 
     def __call__(self, w, step, images, labels):
         return linear(w, "head", self.features(w, images))
@@ -385,12 +388,21 @@ def mlp(w, step, images, labels):
     return linear(w, "head", hidden_layers(w, "", images.flatten(1)))
 
 
-def margin_classifier(scale, margin, network=lambda w, images: hidden_layers(w, "", images.flatten(1))):
+def margin_classifier(scale, margin, network=lambda w, images: hidden_layers(w, "", images.flatten(1)), rate=0.0,
+                      seed=1):
     def directions(x):
         return x * torch.rsqrt((x * x).sum(1, keepdim=True) + 1e-12)
 
+    def batch_norm(w, name, x):
+        return F.batch_norm(x, w[name + "/running_mean"], w[name + "/running_var"], w.get(name + "/weight"),
+                            w[name + "/bias"], True, 0.1, 1e-5)
+
     def logits(w, step, images, labels):
-        features = linear(w, "embedding", network(w, images))
+        x = network(w, images)
+        if "norm_in/weight" in w:
+            x = dropout(batch_norm(w, "norm_in", x).flatten(1), rate, "dropout", seed, step)
+        x = linear(w, "embedding", x)
+        features = batch_norm(w, "norm_out", x) if "norm_out/bias" in w else x
         cosines = directions(features) @ directions(w["classes"]).t()
         return scale * (cosines - margin * F.one_hot(labels, cosines.shape[1]))
 

@@ -30,6 +30,20 @@ TEST(MarginClassifierTest, TheMarginActsInTrainingOnly) {
   EXPECT_THAT(testing::Ops(without[0]), Not(Contains("put_along")));
 }
 
+TEST(MarginClassifierTest, HeadNormsSeeAllPixelsOfAResNet) {
+  MarginClassifierConfig config = {.head_norms = true, .dropout = 0.4, .embedding = 12};
+  config.resnet = AttrMap{{"depth", int64_t{18}}, {"width", int64_t{2}}, {"small_images", true}};
+  ASSERT_OK_AND_ASSIGN(const std::vector<Graph> program, MarginClassifierProgram(config, {.height = 16, .width = 16},
+                                                                                 {.train = 8, .evaluate = 4}, Ops()));
+  std::map<std::string, std::string> parameters = testing::Parameters(program[0]);
+  EXPECT_EQ(parameters["norm_in/weight"], "f32[16] ones");
+  EXPECT_THAT(parameters["embedding/weight"], StartsWith("f32[64,12]")) << "16 channels of 2 x 2 pixels";
+  EXPECT_EQ(parameters["norm_out/bias"], "f32[12] zeros");
+  EXPECT_EQ(parameters.count("norm_out/weight"), 0u);
+  EXPECT_THAT(testing::Ops(program[0]), Contains("dropout"));
+  EXPECT_THAT(testing::Ops(program[1]), Not(Contains("dropout")));
+}
+
 TEST(MarginClassifierTest, RefusesImpossibleConfigsNamingTheField) {
   const auto error = [](const MarginClassifierConfig& config, const PrototypeData& data) {
     return MarginClassifierProgram(config, data, {.train = 8}, Ops()).status();

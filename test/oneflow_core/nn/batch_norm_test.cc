@@ -36,6 +36,14 @@ TEST_F(BatchNormTest, NormalisesByTheRunningStatisticsOtherwise) {
   EXPECT_EQ(graph.node(graph.value(norm.inputs[4]).producer).name, "bn/running_var");
 }
 
+TEST_F(BatchNormTest, MayHaveNoScale) {
+  BatchNorm(Input({DType::kFloat32, {4, 3}}), "bn", {.training = true, .scaled = false});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  EXPECT_THAT(testing::Parameters(graph), ElementsAre(Pair("bn/bias", "f32[3] zeros")));
+  const Node& norm = graph.node(graph.FindNode("bn/batch_norm"));
+  EXPECT_EQ(graph.node(graph.value(norm.inputs[1]).producer).attrs.Double("value"), 1);
+}
+
 TEST_F(BatchNormTest, RefusesWhatHasNoStatistics) {
   const struct {
     Shape shape;
