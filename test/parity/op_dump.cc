@@ -10,6 +10,9 @@
 // Random ops draw at step 0, by the seed of ops.json and the key "key" of their attributes if that is a text, else by
 // the name of their node, "node".
 //
+// The functions of composed_cases.h are cases too: all their nodes are run, and the gradients are those that the compiler
+// writes.
+//
 // The file has only two element types, which hold those of all operands exactly: f32 and i64. ops.json says which ones
 // are meant.
 #include <algorithm>
@@ -18,10 +21,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "actor/checkpoint/safetensors.h"
+#include "compiler/boxed_graph.h"
 #include "compiler/lower/lower.h"
+#include "compiler/passes/passes.h"
 #include "kernels/device.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/functional.h"
@@ -29,6 +35,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ragged.h"
 #include "test/kernels/harness.h"
+#include "test/parity/composed_cases.h"
 #include "test/support/op_facts.h"
 
 namespace oneflow::testing {
@@ -113,6 +120,50 @@ class Dump {
     return differentiable ? AddGradient(*op, c, builder, xs, ys, &values, json) : absl::OkStatus();
   }
 
+  absl::Status Add(const ComposedCase& c) {
+    const OpCase& of = c.of_op;
+    GraphEditor builder(ops_, Graph("case"));
+    Values values;
+    std::vector<Tensor> xs;
+    bool differentiable = false;
+    for (const RefTensor& x : of.inputs) {
+      xs.push_back(builder.Variable(absl::StrCat("x", xs.size()), TypeOf(x), "zeros", {}, IsFloating(x.dtype)));
+      values[xs.back().id()] = x;
+      differentiable = differentiable || IsFloating(x.dtype);
+    }
+    const std::vector<Tensor> ys = c.call(xs);
+    OF_RETURN_IF_ERROR(builder.status());
+    differentiable = differentiable && IsFloating(ys[0].type().dtype);
+    Json& json = AddJson(of, of.op);
+    if (differentiable && composed_.insert(of.op).second) json_["differentiable"].push_back(of.op);
+    RefTensor dy;
+    if (differentiable) {
+      const Tensor of_y = builder.Variable("dy", ys[0].type(), "zeros", {}, /*trainable=*/false);
+      dy = values[of_y.id()] = Rounded(random_.Uniform(ys[0].shape().dims()));
+      builder.SetLoss(ReduceSum(Mul(ys[0], of_y)));
+    }
+    OF_ASSIGN_OR_RETURN(Graph graph, builder.Finish());
+    if (differentiable) {
+      const CompileOptions options;
+      const VariableDists none;
+      PassContext context{options, ops_, none, JobTopology(options)};
+      OF_RETURN_IF_ERROR(Autodiff(graph, context).status());
+    }
+    OF_RETURN_IF_ERROR(Run(device_, ops_, graph, 0, &values));
+    for (size_t k = 0; k < xs.size(); ++k) Put(json, "in", k, of.inputs[k]);
+    for (size_t k = 0; k < ys.size(); ++k) Put(json, "out", k, values.at(ys[k].id()));
+    if (!differentiable) return absl::OkStatus();
+    Put(json, "dy", 0, dy);
+    for (size_t k = 0; k < xs.size(); ++k) {
+      for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+        if (graph.node(id).name == absl::StrCat("x", k, "/grad")) {
+          Put(json, "dx", k, values.at(graph.node(id).outputs[0]));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Write(const std::string& folder) const {
     std::vector<SafetensorsWriter::Tensor> list;
     for (const auto& [name, x] : tensors_) list.push_back({name, {FileType(x.dtype), Shape(x.dims)}});
@@ -187,6 +238,7 @@ class Dump {
   DeviceContext& device_;
   Random random_;
   Json json_;
+  std::set<std::string> composed_;  // functions with a gradient
   std::map<std::string, RefTensor> tensors_;
 };
 
@@ -199,6 +251,9 @@ absl::Status DumpTo(const std::string& folder, bool on_cuda) {
   Dump dump(ops, *device);
   for (const std::vector<OpCase>& cases : {Examples(kSeed), Extremes(kSeed)}) {
     for (const OpCase& c : cases) OF_RETURN_IF_ERROR(Annotate(dump.Add(c), ToString(c)));
+  }
+  for (const ComposedCase& c : ComposedCases(kSeed)) {
+    OF_RETURN_IF_ERROR(Annotate(dump.Add(c), ToString(c.of_op)));
   }
   return dump.Write(folder);
 }

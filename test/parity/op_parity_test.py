@@ -1,4 +1,5 @@
-"""Every op against PyTorch: the same operands give the same values, and the same gradients of all operands.
+"""Every op and composed function against PyTorch: the same operands give the same values, and the same gradients of all
+operands.
 
     python3 test/parity/op_parity_test.py PATH_TO_OP_DUMP PATH_TO_PYTHON_PACKAGES [cuda]
 
@@ -13,6 +14,7 @@ with the reason.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ DEVICE = sys.argv[3:]
 import torch  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
+from composed_functions import COMPOSED  # noqa: E402
 from op_functions import NO_COUNTERPART, OPS, by_name  # noqa: E402
 from random_numbers import philox  # noqa: E402
 
@@ -37,6 +40,7 @@ TRIALS = 16
 # Absolute errors in units of ROUNDING, of ops that round something between that is larger than what comes out.
 INTERMEDIATE = {
     "attention": 64, "attention_grad": 64,  # p (dp - delta): both are sums over the columns of a head, and may be equal
+    "ScoredAttention": 64,  # likewise
     "tanh": 32,  # 1 - y^2, where y is a few roundings from 1
     "sigmoid": 4,  # y (1 - y), likewise
     "gelu": 4,  # x / 2 (1 + erf), likewise
@@ -115,6 +119,7 @@ class OpParityTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.differentiable, cls.cases = dump()
+        OPS.update(COMPOSED)
         for op in {case["op"] for case in cls.cases} - set(OPS) - set(NO_COUNTERPART):
             if by_name(op):
                 OPS[op] = by_name(op)
@@ -167,6 +172,13 @@ class OpParityTest(unittest.TestCase):
         compared = {case["op"] for case in self.cases if case["dx"] and case["op"] in OPS}
         self.assertEqual(sorted(compared), sorted(self.differentiable))
 
+
+    def test_every_composed_function_is_compared(self):
+        declared = set()
+        for header in ("composed.h", "einsum.h"):
+            with open(os.path.join(os.path.dirname(__file__), "../../oneflow_core", header)) as file:
+                declared |= set(re.findall(r"^(?:Tensor|Sorted|std::vector<Tensor>) (\w+)\(", file.read(), re.M))
+        self.assertEqual(declared, set(COMPOSED))
 
     def test_random_numbers_are_those_of_the_paper(self):
         # Known answers of the authors' library for Philox4x32-10.
