@@ -75,6 +75,9 @@ RunFunction DeclareImport(CLI::App& app, ParsedArguments& arguments) {
   app.add_option("--allow-missing", import.options.allow_missing,
                  "pattern with * and ? of variables that the folder may lack; they start with fresh values")
       ->allow_extra_args(false);
+  app.add_option(
+      "--adapters", import.options.adapters,
+      "folder in PEFT's form, with adapter_config.json and adapter_model.safetensors, for the job's train.lora");
   return [&import] { return Report(Import(import)); };
 }
 
@@ -86,6 +89,8 @@ RunFunction DeclareExport(CLI::App& app, ParsedArguments& arguments) {
   app.add_option("--out", out.options.out, "folder to write, made if there is none")->required();
   app.add_option("--mapping", out.options.mapping, kMappingHelp);
   app.add_option("--dtype", out.dtype, "f32, bf16 or f16; default: f32")->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  app.add_flag("--adapters", out.options.adapters,
+               "adapters alone, in PEFT's form, instead of the model with what they add");
   app.add_option("--max-shard-bytes", out.options.max_shard_bytes, "the most in one file; default: 5000000000")
       ->check(WholeFrom(1));
   return [&out] { return Report(Export(out)); };

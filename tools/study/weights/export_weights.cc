@@ -16,10 +16,12 @@
 #include "actor/checkpoint/safetensors.h"
 #include "actor/checkpoint/weight_files.h"
 #include "compiler/adapters.h"
+#include "compiler/parameter_groups.h"
 #include "tools/study/weights/complaints.h"
 #include "tools/study/weights/elements.h"
 #include "tools/study/weights/hf_config.h"
 #include "tools/study/weights/model_variables.h"
+#include "tools/study/weights/peft.h"
 #include "tools/study/weights/weights.h"
 
 namespace oneflow {
@@ -89,7 +91,8 @@ absl::Status CheckFree(const std::string& folder) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename();
-    if (name != kConfigFile && entry.path().extension() != ".safetensors" && name != kModelIndex) continue;
+    const bool is_config = name == kConfigFile || name == kAdapterConfig;
+    if (!is_config && entry.path().extension() != ".safetensors" && name != kModelIndex) continue;
     return absl::AlreadyExistsError(absl::StrCat("'", folder, "' has a model already: ", name));
   }
   return absl::OkStatus();
@@ -115,19 +118,28 @@ std::string ShardName(size_t shard, size_t of) {
   return of == 1 ? kModelFile : absl::StrFormat("model-%05d-of-%05d.safetensors", shard + 1, of);
 }
 
+absl::Status ReadFloats(const Export& out, const std::string& name, int64_t count, float* to) {
+  return Annotate(out.weights.Read(name, count * static_cast<int64_t>(sizeof(float)), reinterpret_cast<char*>(to)),
+                  absl::StrCat("variable '", name, "'"));
+}
+
+// Of a variable of this shape, as it has them.
+absl::StatusOr<LowRank> ReadFactors(const Export& out, const std::string& variable, const Shape& shape) {
+  const int64_t rank = out.model.adapter_rank;
+  LowRank factors = {std::vector<float>(static_cast<size_t>(shape[0] * rank)),
+                     std::vector<float>(static_cast<size_t>(rank * shape[1]))};
+  OF_RETURN_IF_ERROR(ReadFloats(out, AdapterA(variable), shape[0] * rank, factors.a.data()));
+  OF_RETURN_IF_ERROR(ReadFloats(out, AdapterB(variable), rank * shape[1], factors.b.data()));
+  return factors;
+}
+
 // Reads the variable into `to`, with what its adapter adds.
 absl::Status ReadMerged(const Export& out, const ModelVariable& variable, float* to) {
-  const auto read = [&out](const std::string& name, int64_t count, float* floats) {
-    return Annotate(
-        out.weights.Read(name, count * static_cast<int64_t>(sizeof(float)), reinterpret_cast<char*>(floats)),
-        absl::StrCat("variable '", name, "'"));
-  };
-  OF_RETURN_IF_ERROR(read(variable.name, variable.type.shape.count(), to));
+  OF_RETURN_IF_ERROR(ReadFloats(out, variable.name, variable.type.shape.count(), to));
   if (out.model.adapted.count(variable.name) == 0) return absl::OkStatus();
   const int64_t rows = variable.type.shape[0], columns = variable.type.shape[1], rank = out.model.adapter_rank;
-  std::vector<float> a(static_cast<size_t>(rows * rank)), b(static_cast<size_t>(rank * columns));
-  OF_RETURN_IF_ERROR(read(AdapterA(variable.name), rows * rank, a.data()));
-  OF_RETURN_IF_ERROR(read(AdapterB(variable.name), rank * columns, b.data()));
+  OF_ASSIGN_OR_RETURN(const LowRank factors, ReadFactors(out, variable.name, variable.type.shape));
+  const std::vector<float>&a = factors.a, &b = factors.b;
   std::vector<double> row(static_cast<size_t>(columns));
   for (int64_t i = 0; i < rows; ++i) {
     std::fill(row.begin(), row.end(), 0.0);
@@ -143,9 +155,19 @@ absl::Status ReadMerged(const Export& out, const ModelVariable& variable, float*
   return absl::OkStatus();
 }
 
-absl::Status Convert(const Export& out, const TheirTensor& tensor, DType dtype, const SafetensorsWriter& writer) {
-  const int64_t count = tensor.shape.count();
-  std::vector<float> floats(static_cast<size_t>(count));
+// Writes elements under a name.
+absl::Status WriteAs(const SafetensorsWriter& writer, const std::string& name, const std::vector<float>& floats,
+                     DType dtype) {
+  const auto count = static_cast<int64_t>(floats.size());
+  if (dtype == DType::kFloat32) return writer.Write(name, 0, floats.data(), count * SizeOf(dtype));
+  std::vector<char> bytes(floats.size() * static_cast<size_t>(SizeOf(dtype)));
+  OF_RETURN_IF_ERROR(FromFloats(floats.data(), count, dtype, bytes.data()));
+  return writer.Write(name, 0, bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+absl::Status Convert(const Export& out, const TheirTensor& tensor, DType dtype, const SafetensorsWriter& writer,
+                     const std::string& name) {
+  std::vector<float> floats(static_cast<size_t>(tensor.shape.count()));
   for (const Piece& piece : tensor.pieces) {
     const ModelVariable& variable = out.model.variables[piece.variable];
     const bool is_whole = IsWhole(piece, tensor.shape);
@@ -154,26 +176,33 @@ absl::Status Convert(const Export& out, const TheirTensor& tensor, DType dtype, 
     OF_RETURN_IF_ERROR(ReadMerged(out, variable, to.data()));
     if (!is_whole) PutIn(piece, tensor.shape, ours.data(), floats.data());
   }
-  if (dtype == DType::kFloat32) return writer.Write(tensor.name, 0, floats.data(), count * SizeOf(dtype));
-  std::vector<char> bytes(static_cast<size_t>(TensorType{dtype, tensor.shape}.num_bytes()));
-  OF_RETURN_IF_ERROR(FromFloats(floats.data(), count, dtype, bytes.data()));
-  return writer.Write(tensor.name, 0, bytes.data(), static_cast<int64_t>(bytes.size()));
+  return Annotate(WriteAs(writer, name, floats, dtype), absl::StrCat("tensor '", name, "'"));
+}
+
+// A file of these tensors, which `fill` writes; there is none if it fails.
+template <typename Fill>
+absl::Status WriteTensors(const std::string& path, std::vector<SafetensorsWriter::Tensor> list, const Fill& fill) {
+  const std::string partial = absl::StrCat(path, ".partial");
+  OF_ASSIGN_OR_RETURN(SafetensorsWriter writer,
+                      SafetensorsWriter::Create(partial, std::move(list), {{"format", "pt"}}));
+  absl::Cleanup remove = [&partial] { unlink(partial.c_str()); };
+  OF_RETURN_IF_ERROR(fill(writer));
+  OF_RETURN_IF_ERROR(writer.Close());
+  OF_RETURN_IF_ERROR(Rename(partial, path));
+  std::move(remove).Cancel();
+  return absl::OkStatus();
 }
 
 absl::Status WriteShard(const Export& out, const std::vector<const TheirTensor*>& tensors, DType dtype,
                         const std::string& path) {
   std::vector<SafetensorsWriter::Tensor> list;
   for (const TheirTensor* const tensor : tensors) list.push_back({tensor->name, {dtype, tensor->shape}});
-  const std::string partial = absl::StrCat(path, ".partial");
-  OF_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(partial, list, {{"format", "pt"}}));
-  absl::Cleanup remove = [&partial] { unlink(partial.c_str()); };
-  for (const TheirTensor* const tensor : tensors) {
-    OF_RETURN_IF_ERROR_AT(Convert(out, *tensor, dtype, writer), absl::StrCat("tensor '", tensor->name, "'"));
-  }
-  OF_RETURN_IF_ERROR(writer.Close());
-  OF_RETURN_IF_ERROR(Rename(partial, path));
-  std::move(remove).Cancel();
-  return absl::OkStatus();
+  return WriteTensors(path, std::move(list), [&](const SafetensorsWriter& writer) -> absl::Status {
+    for (const TheirTensor* const tensor : tensors) {
+      OF_RETURN_IF_ERROR(Convert(out, *tensor, dtype, writer, tensor->name));
+    }
+    return absl::OkStatus();
+  });
 }
 
 // The index of files that together have these tensors.
@@ -193,11 +222,81 @@ std::string IndexOf(const std::vector<std::vector<const TheirTensor*>>& shards, 
   return absl::StrCat(index.dump(2), "\n");
 }
 
+// "transformer.h.0.ln_1" of "transformer.h.0.ln_1.bias".
+std::string ModuleOf(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
+
+// The modules with a weight that is trained itself beside adapters.
+absl::StatusOr<std::set<std::string>> SavedModules(const Export& out) {
+  std::set<std::string> saved;
+  const auto& also = out.model.config.config.train().lora().also();
+  for (const TheirTensor& tensor : out.tensors) {
+    for (const Piece& piece : tensor.pieces) {
+      const std::string& name = out.model.variables[piece.variable].name;
+      const bool trained = std::any_of(also.begin(), also.end(),
+                                       [&](const std::string& pattern) { return MatchesPattern(pattern, name); });
+      if (!trained) continue;
+      saved.insert(ModuleOf(tensor.name));
+      if (out.model.adapted.count(name) == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(out.model.config.Where("train.lora"), ": '", name,
+                       "' has an adapter and is trained itself; PEFT has one or the other"));
+    }
+  }
+  return saved;
+}
+
+absl::StatusOr<std::string> ExportAdapters(const Export& out, const ExportOptions& options) {
+  if (out.model.adapted.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(out.model.config.Where("train.lora"), ": the job has no adapters to export"));
+  }
+  OF_ASSIGN_OR_RETURN(const std::vector<AdaptedModule> modules, AdaptedModules(out.model, out.tensors));
+  OF_ASSIGN_OR_RETURN(const std::set<std::string> saved, SavedModules(out));
+  std::vector<SafetensorsWriter::Tensor> list;
+  for (const AdaptedModule& module : modules) {
+    const int64_t rank = out.model.adapter_rank * module.num_adapters;
+    list.push_back({module.lora_a(), {options.dtype, {rank, module.inputs}}});
+    list.push_back({module.lora_b(), {options.dtype, {module.outputs, rank}}});
+  }
+  for (const TheirTensor& tensor : out.tensors) {
+    if (saved.count(ModuleOf(tensor.name)) > 0) list.push_back({SavedName(tensor.name), {options.dtype, tensor.shape}});
+  }
+  const size_t num_tensors = list.size();
+  OF_RETURN_IF_ERROR(MakeFolder(options.out));
+  const std::string path = absl::StrCat(options.out, "/", kAdapterFile);
+  const auto fill = [&](const SafetensorsWriter& writer) -> absl::Status {
+    for (const AdaptedModule& module : modules) {
+      std::vector<LowRank> parts;
+      for (const AdaptedModule::Part& part : module.parts) {
+        if (!part.has_adapter) continue;
+        OF_ASSIGN_OR_RETURN(const LowRank factors, ReadFactors(out, part.variable, part.shape));
+        parts.push_back(TheirsOf(part, factors, out.model.adapter_rank));
+      }
+      const LowRank joined = Joined(module, parts, out.model.adapter_rank);
+      OF_RETURN_IF_ERROR_AT(WriteAs(writer, module.lora_a(), joined.a, options.dtype), module.lora_a());
+      OF_RETURN_IF_ERROR_AT(WriteAs(writer, module.lora_b(), joined.b, options.dtype), module.lora_b());
+    }
+    for (const TheirTensor& tensor : out.tensors) {
+      if (saved.count(ModuleOf(tensor.name)) == 0) continue;
+      OF_RETURN_IF_ERROR(Convert(out, tensor, options.dtype, writer, SavedName(tensor.name)));
+    }
+    return absl::OkStatus();
+  };
+  OF_RETURN_IF_ERROR(WriteTensors(path, std::move(list), fill));
+  absl::Cleanup remove = [&path] { unlink(path.c_str()); };
+  OF_RETURN_IF_ERROR(WriteWholeFile(absl::StrCat(options.out, "/", kAdapterConfig),
+                                    absl::StrCat(PeftConfig(out.model, modules, saved).dump(2), "\n")));
+  std::move(remove).Cancel();
+  return absl::StrCat("wrote ", options.out, ": ", num_tensors, " tensors of the adapters of ",
+                      out.model.adapted.size(), " variables, as ", Name(options.dtype), "\n");
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ExportWeights(SourcedConfig job, const ExportOptions& options) {
   OF_RETURN_IF_ERROR(CheckFree(options.out));
   OF_ASSIGN_OR_RETURN(const Export out, Prepare(std::move(job), options));
+  if (options.adapters) return ExportAdapters(out, options);
   OF_RETURN_IF_ERROR(MakeFolder(options.out));
   const auto shards = Shards(out, options);
   const auto in_folder = [&](absl::string_view file) { return absl::StrCat(options.out, "/", file); };

@@ -183,8 +183,8 @@ std::string ValueText(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-absl::StatusOr<nlohmann::json> ReadHfConfig(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/", kConfigFile);
+absl::StatusOr<nlohmann::json> ReadHfConfig(const std::string& folder, const std::string& file) {
+  const std::string path = absl::StrCat(folder, "/", file);
   OF_ASSIGN_OR_RETURN(const std::string text, ReadText("config of a model", path));
   bool too_deep = false;
   Json config = Json::parse(

@@ -15,7 +15,7 @@ namespace oneflow {
 inline constexpr char kConfigFile[] = "config.json";
 
 // NotFound if the folder has none; InvalidArgument if it is not a JSON object, or is nested too deep.
-absl::StatusOr<nlohmann::json> ReadHfConfig(const std::string& folder);
+absl::StatusOr<nlohmann::json> ReadHfConfig(const std::string& folder, const std::string& file = kConfigFile);
 
 // The mapping's family that config.json is of, by model_type or, where there is none, by its architectures; of several
 // the first whose conditions the model's fields fulfil, or else the first. Null: none.

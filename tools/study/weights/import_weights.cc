@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -15,11 +16,13 @@
 #include "actor/checkpoint/fresh_variables.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/output_file.h"
+#include "compiler/adapters.h"
 #include "tools/job/outputs.h"
 #include "tools/study/weights/complaints.h"
 #include "tools/study/weights/elements.h"
 #include "tools/study/weights/hf_config.h"
 #include "tools/study/weights/model_variables.h"
+#include "tools/study/weights/peft.h"
 #include "tools/study/weights/weights.h"
 
 namespace oneflow {
@@ -32,6 +35,7 @@ struct Import {
   Weights weights;
   std::vector<TheirTensor> tensors;  // that are converted
   std::set<std::string> fresh;       // variables that are missing, as is allowed
+  std::optional<PeftFolder> adapters = std::nullopt;
 };
 
 absl::Status CheckConfig(const JobModel& model, const Mapping& mapping, const std::string& folder) {
@@ -186,19 +190,25 @@ absl::StatusOr<Import> Prepare(SourcedConfig job, const ImportOptions& options) 
   DropAbsentPrefix(import.weights, import.mapping, correspondence);
   OF_RETURN_IF_ERROR(Comparison(options, import).Compare(correspondence));
   OF_RETURN_IF_ERROR_AT(CheckTied(import), absl::StrCat("'", options.folder, "'"));
+  if (options.adapters.empty()) return import;
+  OF_ASSIGN_OR_RETURN(import.adapters, PeftFolder::Open(options.adapters, import.model, correspondence.tensors,
+                                                        import.mapping.table.prefix()));
   return import;
 }
 
 absl::Status Convert(const Import& import, const TheirTensor& tensor, const SafetensorsWriter& writer) {
   const int64_t count = tensor.shape.count();
-  const StoredDType dtype = import.weights.tensors().at(tensor.name).type.dtype;
+  const std::string saved = import.adapters.has_value() ? import.adapters->Saved(tensor.name) : "";
+  const Weights& weights = saved.empty() ? import.weights : import.adapters->weights();
+  const std::string& name = saved.empty() ? tensor.name : saved;
+  const StoredDType dtype = weights.tensors().at(name).type.dtype;
   const int64_t num_bytes = StoredType(dtype, tensor.shape).num_bytes();
   std::vector<float> floats(static_cast<size_t>(count)), ours;
   if (dtype == DType::kFloat32) {
-    OF_RETURN_IF_ERROR(import.weights.Read(tensor.name, num_bytes, reinterpret_cast<char*>(floats.data())));
+    OF_RETURN_IF_ERROR(weights.Read(name, num_bytes, reinterpret_cast<char*>(floats.data())));
   } else {
     std::vector<char> bytes(static_cast<size_t>(num_bytes));
-    OF_RETURN_IF_ERROR(import.weights.Read(tensor.name, num_bytes, bytes.data()));
+    OF_RETURN_IF_ERROR(weights.Read(name, num_bytes, bytes.data()));
     OF_RETURN_IF_ERROR(ToFloats(dtype, bytes.data(), count, floats.data()));
   }
   for (const Piece& piece : tensor.pieces) {
@@ -214,10 +224,41 @@ absl::Status Convert(const Import& import, const TheirTensor& tensor, const Safe
   return absl::OkStatus();
 }
 
+// The adapters' variables in the file that is written.
+std::vector<SafetensorsWriter::Tensor> AdapterVariables(const PeftFolder& adapters) {
+  std::vector<SafetensorsWriter::Tensor> variables;
+  for (const AdaptedModule& module : adapters.modules()) {
+    for (const AdaptedModule::Part& part : module.parts) {
+      if (!part.has_adapter) continue;
+      variables.push_back({AdapterA(part.variable), {DType::kFloat32, {part.shape[0], adapters.rank()}}});
+      variables.push_back({AdapterB(part.variable), {DType::kFloat32, {adapters.rank(), part.shape[1]}}});
+    }
+  }
+  return variables;
+}
+
+absl::Status ConvertAdapters(const PeftFolder& adapters, const SafetensorsWriter& writer) {
+  const auto write = [&](const std::string& name, const std::vector<float>& floats) {
+    return writer.Write(name, 0, floats.data(), static_cast<int64_t>(floats.size() * sizeof(float)));
+  };
+  for (const AdaptedModule& module : adapters.modules()) {
+    OF_ASSIGN_OR_RETURN(const std::vector<LowRank> factors, adapters.FactorsOf(module));
+    for (size_t i = 0; i < module.parts.size(); ++i) {
+      if (!module.parts[i].has_adapter) continue;
+      OF_RETURN_IF_ERROR(write(AdapterA(module.parts[i].variable), factors[i].a));
+      OF_RETURN_IF_ERROR(write(AdapterB(module.parts[i].variable), factors[i].b));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteAll(const Import& import, const std::string& out) {
   std::vector<SafetensorsWriter::Tensor> variables;
   for (const ModelVariable& variable : import.model.variables) {
     if (import.fresh.count(variable.name) == 0) variables.push_back({variable.name, variable.type});
+  }
+  if (import.adapters.has_value()) {
+    for (SafetensorsWriter::Tensor& factor : AdapterVariables(*import.adapters)) variables.push_back(std::move(factor));
   }
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
   if (!import.fresh.empty()) metadata[kFreshKey] = FreshText(import.fresh);
@@ -228,6 +269,7 @@ absl::Status WriteAll(const Import& import, const std::string& out) {
   for (const TheirTensor& tensor : import.tensors) {
     OF_RETURN_IF_ERROR_AT(Convert(import, tensor, writer), absl::StrCat("tensor '", tensor.name, "'"));
   }
+  if (import.adapters.has_value()) OF_RETURN_IF_ERROR(ConvertAdapters(*import.adapters, writer));
   OF_RETURN_IF_ERROR(writer.Close());
   OF_RETURN_IF_ERROR(ReplaceFileBy(partial, target));
   std::move(remove).Cancel();
@@ -247,6 +289,10 @@ std::string Summary(const Import& import, const ImportOptions& options) {
     if (has == tensor.shape) continue;
     absl::StrAppend(&text, "of ", tensor.name, " the first ", tensor.shape[0], " of ", has[0], " rows\n");
   }
+  if (import.adapters.has_value()) {
+    absl::StrAppend(&text, "with adapters of ", import.model.adapted.size(), " variables from ", options.adapters,
+                    "\n");
+  }
   for (const std::string& name : import.fresh) absl::StrAppend(&text, "starts with fresh values: ", name, "\n");
   return text;
 }
@@ -257,6 +303,9 @@ absl::StatusOr<std::string> ImportWeights(SourcedConfig job, const ImportOptions
   std::vector<NamedPath> inputs = {{"the job", job.file}};
   OF_ASSIGN_OR_RETURN(const Import import, Prepare(std::move(job), options));
   for (const std::string& file : import.weights.Files()) inputs.push_back({"the folder's weights", file});
+  if (import.adapters.has_value()) {
+    for (const std::string& file : import.adapters->weights().Files()) inputs.push_back({"--adapters", file});
+  }
   OF_RETURN_IF_ERROR(CheckApart({{"--out", options.out}}, inputs));
   OF_RETURN_IF_ERROR(WriteAll(import, options.out));
   return Summary(import, options);

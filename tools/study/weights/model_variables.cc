@@ -51,7 +51,7 @@ absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
     model.adapter_scale = adapters->alpha / static_cast<double>(adapters->rank);
   }
   std::map<std::string, TensorType> variables;
-  std::set<std::string> factors;
+  std::set<std::string> factors, last_factors;  // those that rows meet last begin with zeros
   for (const Graph& graph : program) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
@@ -59,6 +59,7 @@ absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
       if (node.op != "variable" || !IsOfModel(RoleOfVariable(node.attrs))) continue;
       if (RoleOfVariable(node.attrs) == VariableRole::kAdapter) {
         factors.insert(node.name);
+        if (node.attrs.String("init") == "zeros") last_factors.insert(node.name);
       } else {
         variables[node.name] = graph.value(node.outputs[0]).type;
       }
@@ -71,6 +72,7 @@ absl::StatusOr<JobModel> ModelOf(SourcedConfig config) {
     }
     model.variables.push_back({name, type});
     if (factors.count(AdapterA(name)) > 0) model.adapted.insert(name);
+    if (last_factors.count(AdapterA(name)) > 0) model.read_transposed.insert(name);
   }
   return model;
 }

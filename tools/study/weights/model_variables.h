@@ -21,6 +21,7 @@ struct JobModel {
   std::vector<ModelVariable> variables;  // weights and statistics, by name
   // The weights that have an adapter (compiler/adapters.h), and by what its product is multiplied to be added to them.
   std::set<std::string> adapted;
+  std::set<std::string> read_transposed;  // those among them that rows are multiplied by the transpose of
   double adapter_scale = 0;
   int64_t adapter_rank = 0;
 
