@@ -33,7 +33,7 @@ struct Fetched {
   std::string name;
   int64_t step = 0;  // numbered as in Run()
   std::vector<double> values;
-  double weight = 1;  // of each value in a mean over several
+  std::optional<double> weight;  // of each value in a mean over several; none: all count alike
 };
 
 // The time of the instructions of one op, since creation, all ranks of this process together.

@@ -1,4 +1,4 @@
-// FETCH: hands a value to the host as doubles. Where the host cannot address the device's memory, a host transfer
+// FETCH: hands a value to the host as doubles, or one with its weight (attribute `weighted`). Where the host cannot address the device's memory, a host transfer
 // brings it first, while later launches already run.
 #include <atomic>
 #include <string>
@@ -18,7 +18,8 @@ class Fetch final : public BoundInstruction {
       : BoundInstruction(std::move(unbound.operands)),
         context_(unbound.context),
         plan_(unbound.plan.name()),
-        name_(ToAttrMap(unbound.instruction.attributes()).String("name")) {}
+        name_(ToAttrMap(unbound.instruction.attributes()).String("name")),
+        weighted_(ToAttrMap(unbound.instruction.attributes()).Bool("weighted")) {}
 
   absl::Status MakeTransfer(TransferMemory memory) {
     if (context_.device.host_accessible()) return absl::OkStatus();
@@ -57,12 +58,17 @@ class Fetch final : public BoundInstruction {
     Fetched fetched{.plan = plan_, .name = name_, .step = step};
     fetched.values.reserve(value.count);
     for (int64_t i = 0; i < value.count; ++i) fetched.values.push_back(LoadElement(value.dtype, data, i));
+    if (weighted_) {
+      fetched.weight = fetched.values.back();
+      fetched.values.pop_back();
+    }
     context_.on_fetch(std::move(fetched));
   }
 
   const RankContext context_;
   const std::string plan_;
   const std::string name_;
+  const bool weighted_;                     // the last element is the weight of the one before
   std::unique_ptr<HostTransfer> transfer_;  // null: the host reads the value in place
   int slot_ = 0;                            // of the next run
   std::atomic<bool> on_its_way_[HostTransfer::kSlots] = {};
@@ -73,9 +79,12 @@ class Fetch final : public BoundInstruction {
 absl::Status CheckFetch(const Unchecked& unchecked) {
   const pb::Instruction& in = unchecked.instruction;
   if (in.inputs_size() != 1) return Malformed("a fetch has one input, not ", in.inputs_size());
-  for (const pb::Attribute& attribute : in.attributes()) {
-    if (attribute.name() == "name" && attribute.value_case() == pb::Attribute::kS) return absl::OkStatus();
+  const AttrMap attrs = ToAttrMap(in.attributes());
+  const auto& dims = in.inputs(0).dims();
+  if (attrs.Bool("weighted") && (dims.size() != 1 || dims[0] != 2)) {
+    return Malformed("a value with its weight is two elements");
   }
+  if (!attrs.String("name").empty()) return absl::OkStatus();
   return Malformed("a fetch has a string attribute 'name'");
 }
 

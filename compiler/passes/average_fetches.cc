@@ -1,5 +1,10 @@
 // Values that leave a step of several micro-batches: the host wants one number per step, and a running average takes
 // one: the mean. Of a `step_mean` it is that of the sums over the micro-batches.
+//
+// A graph without a loss is run batch by batch, and the host takes the mean over all batches. A `step_mean` among its
+// fetches brings its weight along, so that all that counts in any batch counts alike.
+//
+//   before:  step_mean(m) -> fetch        after:  concat(m, weight) -> fetch {weighted}
 #include "compiler/passes/passes.h"
 #include "oneflow_core/graph_editor.h"
 
@@ -36,18 +41,42 @@ absl::Status Average(GraphEditor& builder, NodeId id, int input, int micro_batch
   return absl::OkStatus();
 }
 
+// Gives a fetch of a step_mean the mean with its weight.
+absl::Status Weigh(GraphEditor& builder, NodeId id) {
+  const Node node = builder.graph().node(id);
+  if (!builder.ops().Is(node.op, OpKind::kFetch)) return absl::OkStatus();
+  const Node producer = builder.graph().node(builder.graph().value(node.inputs[0]).producer);
+  if (!builder.ops().Find(producer.op)->is_step_mean) return absl::OkStatus();
+  builder.Imitate(node);
+  const auto element = [&](ValueId value) {
+    return builder.Op1("reshape", {Tensor(&builder, value)}, {{"shape", std::vector<int64_t>{1}}},
+                       std::source_location::current(), absl::StrCat(node.name, "/element"));
+  };
+  const Tensor pair =
+      builder.Op1("concat", {element(node.inputs[0]), element(producer.inputs[1])}, {{"axis", int64_t{0}}},
+                  std::source_location::current(), absl::StrCat(node.name, "/weighted"));
+  OF_RETURN_IF_ERROR(builder.status());
+  Node& fetch = builder.mutable_graph().node(id);
+  fetch.inputs[0] = pair.id();
+  fetch.attrs.Set("weighted", true);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context) {
   const int micro_batches = context.options.micro_batches;
-  if (!graph.is_trained() || micro_batches == 1) return false;
-  const std::vector<bool> varies = DependsOnMicroBatch(graph, context.ops);
+  const bool trained = graph.is_trained();
+  if (trained && micro_batches == 1) return false;
+  const std::vector<bool> varies = trained ? DependsOnMicroBatch(graph, context.ops) : std::vector<bool>();
   const int num_nodes = graph.num_nodes();
   GraphEditor builder(context.ops, std::move(graph));
   for (NodeId id = 0; id < num_nodes; ++id) {
-    if (!varies[id]) continue;
+    const std::string where = Where(builder.graph().node(id));
+    if (!trained) OF_RETURN_IF_ERROR_AT(Weigh(builder, id), where);
+    if (!trained || !varies[id]) continue;
     for (const int input : context.ops.Find(builder.graph().node(id).op)->averages) {
-      OF_RETURN_IF_ERROR_AT(Average(builder, id, input, micro_batches), Where(builder.graph().node(id)));
+      OF_RETURN_IF_ERROR_AT(Average(builder, id, input, micro_batches), where);
     }
   }
   OF_ASSIGN_OR_RETURN(graph, builder.Finish());

@@ -51,6 +51,9 @@ absl::StatusOr<Types> InferFetch(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x"}}));
   OF_ASSIGN_OR_RETURN(const std::string name, StringAttr(c.attrs, "name"));
   if (name.empty()) return absl::InvalidArgumentError("attribute 'name' is empty");
+  if (c.attrs.Bool("weighted")) {
+    OF_RETURN_IF_ERROR(CheckType("x", c.inputs[0], {DType::kFloat32, {2}}, "a value with its weight"));
+  }
   return Outputs({});
 }
 

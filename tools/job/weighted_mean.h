@@ -1,4 +1,5 @@
-// Means over the batches of an evaluation, of which the last may be smaller and counts as much less.
+// Means over the batches of an evaluation. The last batch may be smaller and counts as much less; a mean over what counts
+// in a batch counts as often as there is any of it.
 #pragma once
 
 #include "proto/control.pb.h"
@@ -12,14 +13,13 @@ class WeightedMean {
     weight_ += weight;
   }
   void Add(const pb::FetchedValue& fetched) {
-    for (const double value : fetched.values()) Add(value, fetched.weight() > 0 ? fetched.weight() : 1);
+    for (const double value : fetched.values()) Add(value, fetched.has_weight() ? fetched.weight() : 1);
   }
 
-  bool empty() const { return weight_ == 0; }
   double sum() const { return sum_; }
   double weight() const { return weight_; }
-  // REQUIRES: it is not empty.
-  double mean() const { return sum_ / weight_; }
+  // 0 of no weight, as a step_mean.
+  double mean() const { return weight_ == 0 ? 0 : sum_ / weight_; }
 
  private:
   double sum_ = 0, weight_ = 0;

@@ -44,6 +44,31 @@ TEST(AverageFetchesTest, RunningAveragesTakeTheMeanOnceAStep) {
   EXPECT_EQ(ProducerOf(graph, ProducerOf(graph, mean, 0), 0).name, "reduce_mean");
 }
 
+// A graph that is not trained gives the host the weight of a mean beside it, and of other values nothing.
+TEST(AverageFetchesTest, MeansOfBatchesComeWithTheirWeights) {
+  GraphBuilder b(Ops(), "g");
+  const Tensor rows = ReadSamples(b, 4).rows;
+  const Tensor mean = StepMean(ReduceSum(rows), ReduceSum(Square(rows)));
+  Fetch(mean, "mean");
+  Fetch(ReduceMean(rows), "other");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, RunUpTo("average-fetches", std::move(graph), Options({}, 4)));
+  int weighted = 0;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op != "fetch") continue;
+    const bool is_mean = node.attrs.String("name") == "mean";
+    EXPECT_EQ(node.attrs.Bool("weighted"), is_mean);
+    EXPECT_EQ(ProducerOf(graph, node, 0).op, is_mean ? "concat" : "reduce_mean");
+    if (!is_mean) continue;
+    const Node& pair = ProducerOf(graph, node, 0);
+    EXPECT_EQ(ProducerOf(graph, ProducerOf(graph, pair, 0), 0).op, "step_mean");
+    EXPECT_EQ(ProducerOf(graph, ProducerOf(graph, pair, 1), 0).op, "reduce_sum");
+    ++weighted;
+  }
+  EXPECT_EQ(weighted, 1);
+}
+
 TEST(AverageFetchesTest, RefusesToAverageIntegers) {
   GraphBuilder b(Ops(), "g");
   const Samples samples = ReadSamples(b, 4);

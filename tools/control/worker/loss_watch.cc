@@ -22,7 +22,7 @@ void LossWatch::Observe(const Fetched& fetched) {
     } else if (fetched.name == kScale) {
       scales_[fetched.step] = value;
     } else if (fetched.plan != kTrain) {
-      means_[fetched.plan].Add(value, fetched.weight);
+      means_[fetched.plan].Add(value, fetched.weight.value_or(1));
     } else {
       ObserveTrained(fetched.step, value);
     }

@@ -22,7 +22,7 @@ void CountAsWhole(const pb::JobSpec& spec, Fetched& fetched) {
     if (run.rest_plan().empty() || run.rest_plan() != fetched.plan) continue;
     fetched.plan = run.plan();
     fetched.step += run.first_step() + run.steps();
-    fetched.weight = run.rest_weight();
+    if (!fetched.weight.has_value()) fetched.weight = run.rest_weight();
     return;
   }
 }

@@ -48,7 +48,7 @@ pb::TimedValue MakeTimedValue(Fetched fetched) {
   value.mutable_value()->set_name(std::move(fetched.name));
   value.mutable_value()->set_step(fetched.step);
   value.mutable_value()->mutable_values()->Assign(fetched.values.begin(), fetched.values.end());
-  if (fetched.weight != 1) value.mutable_value()->set_weight(fetched.weight);
+  if (fetched.weight.has_value()) value.mutable_value()->set_weight(*fetched.weight);
   return value;
 }
 
