@@ -1,23 +1,28 @@
 #include "actor/data/labelled_images.h"
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "actor/data/permutation.h"
 #include "actor/data/sample_range.h"
 #include "kernels/random.h"
+#include "oneflow_core/literal.h"
 
 namespace oneflow {
 namespace {
 
 class ImageSource : public Source {
  public:
-  ImageSource(LabelledImages images, double mean, double deviation, bool shuffled, uint64_t seed)
-      : images_(std::move(images)),
-        scale_(static_cast<float>(1 / (255 * deviation))),
-        shift_(static_cast<float>(-mean / deviation)),
-        shuffled_(shuffled),
-        seed_(seed) {}
+  // A mean and a deviation for each channel.
+  ImageSource(LabelledImages images, const std::vector<double>& means, const std::vector<double>& deviations,
+              bool shuffled, uint64_t seed)
+      : images_(std::move(images)), shuffled_(shuffled), seed_(seed) {
+    for (size_t c = 0; c < means.size(); ++c) {
+      scales_.push_back(static_cast<float>(1 / (255 * deviations[c])));
+      shifts_.push_back(static_cast<float>(-means[c] / deviations[c]));
+    }
+  }
 
   int64_t num_samples() const override { return static_cast<int64_t>(images_.labels.size()); }
 
@@ -31,7 +36,7 @@ class ImageSource : public Source {
       return absl::InvalidArgumentError("images fill f32[batch,channels,height,width] and i32[batch] only");
     }
     OF_RETURN_IF_ERROR(CheckSizes(images_, x.logical_dims[1], x.logical_dims[2], x.logical_dims[3]));
-    const int64_t pixels = images_.channels * images_.height * images_.width;
+    const int64_t plane = images_.height * images_.width, pixels = images_.channels * plane;
     if (x.count != x.dims[0] * pixels) {
       return absl::InvalidArgumentError(absl::StrCat("images are split by samples only, but ", x.dims[0], " of ",
                                                      pixels, " pixels are ", x.count, " elements"));
@@ -41,7 +46,10 @@ class ImageSource : public Source {
     for (int64_t row = 0; row < x.dims[0]; ++row) {
       OF_RETURN_IF_ERROR(ReadImage(Index(first_x + row), image));
       float* to = x.as<float>() + row * pixels;
-      for (int64_t i = 0; i < pixels; ++i) to[i] = static_cast<float>(image[i]) * scale_ + shift_;
+      for (int64_t c = 0; c < images_.channels; ++c) {
+        const float scale = scales_[c], shift = shifts_[c];
+        for (int64_t i = c * plane; i < (c + 1) * plane; ++i) to[i] = static_cast<float>(image[i]) * scale + shift;
+      }
     }
     const int64_t first_y = FirstSample(step, micro_batch, micro_batches, y, row_shift);
     for (int64_t row = 0; row < y.dims[0]; ++row) y.as<int32_t>()[row] = images_.labels[Index(first_y + row)];
@@ -72,10 +80,20 @@ class ImageSource : public Source {
   }
 
   const LabelledImages images_;
-  const float scale_, shift_;  // of a pixel from 0 to 255
+  std::vector<float> scales_, shifts_;  // of a pixel from 0 to 255, by channel
   const bool shuffled_;
   const uint64_t seed_;
 };
+
+// What the attribute says of each channel: a number for all, or a text with one for each; 0.5 if it is not there.
+absl::StatusOr<std::vector<double>> PerChannel(const AttrMap& attributes, const std::string& name, int64_t channels) {
+  const std::string text = attributes.String(name);
+  if (text.empty()) return std::vector<double>(channels, attributes.Double(name, 0.5));
+  const std::optional<std::vector<double>> values = ParseLiteral(text);
+  if (values.has_value() && static_cast<int64_t>(values->size()) == channels) return *values;
+  return absl::InvalidArgumentError(
+      absl::StrCat("images: ", name, " '", text, "' is no list of a number for each of ", channels, " channels"));
+}
 
 }  // namespace
 
@@ -96,12 +114,15 @@ absl::StatusOr<std::unique_ptr<Source>> SourceOfImages(LabelledImages images, co
                                                    " is outside the ", classes, " classes"));
   }
   OF_ASSIGN_OR_RETURN(const bool train, IsTrainSplit(attributes));
-  const double mean = attributes.Double("mean", 0.5), deviation = attributes.Double("std", 0.5);
-  if (!std::isfinite(mean) || !(deviation > 0) || std::isinf(deviation)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("images: mean ", mean, " and std ", deviation, " are not finite numbers, or std is not positive"));
+  OF_ASSIGN_OR_RETURN(const std::vector<double> means, PerChannel(attributes, "mean", images.channels));
+  OF_ASSIGN_OR_RETURN(const std::vector<double> deviations, PerChannel(attributes, "std", images.channels));
+  for (int64_t c = 0; c < images.channels; ++c) {
+    if (std::isfinite(means[c]) && deviations[c] > 0 && std::isfinite(deviations[c])) continue;
+    return absl::InvalidArgumentError(absl::StrCat("images: mean ", means[c], " and std ", deviations[c],
+                                                   " of channel ", c,
+                                                   " are not finite numbers, or std is not positive"));
   }
-  return std::make_unique<ImageSource>(std::move(images), mean, deviation, train,
+  return std::make_unique<ImageSource>(std::move(images), means, deviations, train,
                                        static_cast<uint64_t>(attributes.Int("seed")));
 }
 

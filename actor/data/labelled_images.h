@@ -3,7 +3,7 @@
 //   train: every epoch is a permutation of all images that depends on (seed, epoch) only
 //   validation: in the order of the files, starting over at the end
 //
-// Pixels become (byte / 255 - mean) / std: in [-1, 1] where nothing else is said.
+// Pixels become (byte / 255 - mean) / std, of all channels or of their own: in [-1, 1] where nothing else is said.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct LabelledImages {
 };
 
 // Attributes: split, seed, and optionally channels, height, width (what the model reads), classes (labels at or above
-// it are refused), mean and std. InvalidArgument naming the first file and both values where they disagree with the
+// it are refused), mean and std (a number, or a text with one for each channel: "0.49,0.48,0.44"). InvalidArgument naming the first file and both values where they disagree with the
 // images, or there are none. REQUIRES: there is a file, and a label for each image.
 absl::StatusOr<std::unique_ptr<Source>> SourceOfImages(LabelledImages images, const AttrMap& attributes);
 

@@ -11,23 +11,29 @@ absl::StatusOr<std::vector<TensorType>> CifarTypes(const AttrMap&, int64_t batch
 
 Batch ReadCifar(GraphBuilder& b, const AttrMap& fields, DataSplit split, int64_t batch) {
   const std::source_location loc = std::source_location::current();
-  std::vector<Tensor> read = b.Op("read_data", {},
-                                  {{"dataset", "cifar"},
-                                   {"batch", batch},
-                                   {"folder", fields.String("folder")},
-                                   {"labels", fields.String("labels")},
-                                   {"mean", fields.Double("mean")},
-                                   {"std", fields.Double("std")},
-                                   {"split", SplitName(split)}},
-                                  loc);
+  AttrMap attributes = {{"dataset", "cifar"},
+                        {"batch", batch},
+                        {"folder", fields.String("folder")},
+                        {"labels", fields.String("labels")},
+                        {"split", SplitName(split)}};
+  SetNormalisation(fields, attributes);
+  std::vector<Tensor> read = b.Op("read_data", {}, std::move(attributes), loc);
   read.resize(2);
   return DealtOut(read[0], read[1], loc);
 }
 
+std::optional<FieldComplaint> CheckCifar(const AttrMap& fields, bool) { return CheckNormalisation(fields, 3); }
+
 }  // namespace
 
 DataKind CifarKind() {
-  return {.name = "cifar", .types = CifarTypes, .read = ReadCifar, .paths = {"folder"}, .labels = 1, .unit = "images"};
+  return {.name = "cifar",
+          .types = CifarTypes,
+          .read = ReadCifar,
+          .check = CheckCifar,
+          .paths = {"folder"},
+          .labels = 1,
+          .unit = "images"};
 }
 
 }  // namespace oneflow

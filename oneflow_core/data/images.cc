@@ -2,6 +2,7 @@
 #include "oneflow_core/data/deal_out.h"
 #include "oneflow_core/data/image_types.h"
 #include "oneflow_core/functional.h"
+#include "oneflow_core/literal.h"
 #include "oneflow_core/ops/check.h"
 
 namespace oneflow {
@@ -31,14 +32,12 @@ Batch ReadFiles(GraphBuilder& b, const ImageData& data, DataSplit split, int64_t
 
 Batch ReadImagesOf(GraphBuilder& b, const AttrMap& fields, DataSplit split, int64_t batch) {
   AttrMap attributes;
-  for (const char* name : {"mean", "std"}) {
-    if (const double value = fields.Double(name); value != 0.5) attributes.Set(name, value);  // the source's default
-  }
+  SetNormalisation(fields, attributes);
   return ReadFiles(b, ImageDataOf(fields), split, batch, std::move(attributes), std::source_location::current());
 }
 
 std::optional<FieldComplaint> CheckImageFiles(const AttrMap& fields, bool evaluates) {
-  if (!evaluates) return std::nullopt;
+  if (auto complaint = CheckNormalisation(fields, fields.Int("channels")); complaint || !evaluates) return complaint;
   for (const char* field : {"test_images", "test_labels"}) {
     if (fields.String(field).empty()) return FieldComplaint{field, "is missing, but evaluate is asked for"};
   }
@@ -52,6 +51,31 @@ absl::StatusOr<std::vector<TensorType>> ImageTypes(const AttrMap& attributes, in
   OF_ASSIGN_OR_RETURN(const int64_t height, ops::IntAttr(attributes, "height", 1));
   OF_ASSIGN_OR_RETURN(const int64_t width, ops::IntAttr(attributes, "width", 1));
   return std::vector<TensorType>{{DType::kFloat32, {batch, channels, height, width}}, {DType::kInt32, {batch}}};
+}
+
+void SetNormalisation(const AttrMap& fields, AttrMap& attributes) {
+  for (const char* name : {"mean", "std"}) {
+    const std::string text = fields.String(name);
+    const std::optional<std::vector<double>> values = ParseLiteral(text);
+    if (!values.has_value() || values->empty()) continue;
+    if (values->size() > 1) {
+      attributes.Set(name, text);
+    } else if ((*values)[0] != 0.5) {  // the source's default
+      attributes.Set(name, (*values)[0]);
+    }
+  }
+}
+
+std::optional<FieldComplaint> CheckNormalisation(const AttrMap& fields, int64_t channels) {
+  for (const char* name : {"mean", "std"}) {
+    const std::optional<std::vector<double>> values = ParseLiteral(fields.String(name));
+    const int64_t count = values.has_value() ? static_cast<int64_t>(values->size()) : 0;
+    if (count <= 1 || count == channels) continue;
+    return FieldComplaint{
+        name, absl::StrCat("has ", count, " numbers, but images have ", channels,
+                           channels == 1 ? " channel" : " channels", ": one for all of them, or one for each")};
+  }
+  return std::nullopt;
 }
 
 absl::Status CheckImages(absl::string_view model, const ImageData& data) {

@@ -396,10 +396,12 @@ class ParityTest(unittest.TestCase):
                 with data.gzip.open(path, "wb") as file:
                     file.write(bytes((0, 0, 8, len(shape))) + data.np.array(shape, ">u4").tobytes())
                     file.write(numbers.integers(0, most, shape, "uint8").tobytes())
+            mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]  # those that torchvision's models expect
             rgb = text("data.images", train_images=f"'{images}'", train_labels=f"'{labels}'",
-                        test_images=f"'{images}'", test_labels=f"'{labels}'", channels=3, height=8, width=12)
+                       test_images=f"'{images}'", test_labels=f"'{labels}'", channels=3, height=8, width=12, mean=mean,
+                       std=std)
             self.check("mlp_fashion_mnist.pbtxt", ref.vit(patch=4, layers=2, heads=4),
-                       data.ImageBatches(images, labels, 1, 24),
+                       data.ImageBatches(images, labels, 1, 24, mean, std),
                        lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
                        cosine(2e-3, 5, STEPS, 0.05),
                        [rgb, text("model.vit", patch=4, width=24, layers=2, heads=4),

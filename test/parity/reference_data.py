@@ -113,21 +113,23 @@ class LabelledTexts:
 
 
 class ImageBatches:
-    """Training batches of IDX files, in the engine's order."""
+    """Training batches of IDX files, in the engine's order; `mean` and `std`: of pixels from 0 to 1, by channel."""
 
-    def __init__(self, images, labels, seed, batch):
+    def __init__(self, images, labels, seed, batch, mean=(0.5,), std=(0.5,)):
         raw = gzip.open(images).read()
         *rows, height, width = np.frombuffer(raw, ">u4", raw[3], 4)  # of channels or without
         self.images = np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(rows[0], -1, height, width)
         self.labels = np.frombuffer(gzip.open(labels).read(), np.uint8, offset=8)
         self.seed, self.batch = seed, batch
+        mean, std = (np.array(x).reshape(1, -1, 1, 1) for x in (mean, std))
+        self.scale, self.shift = (1 / (255 * std)).astype(np.float32), (-mean / std).astype(np.float32)
 
     def __call__(self, step):
         n = len(self.labels)
         rows = []
         for sample in range(step * self.batch, (step + 1) * self.batch):
             rows.append(permuted_index(random_key(self.seed, sample // n), n, sample % n))
-        images = self.images[rows].astype(np.float32) * np.float32(2 / 255) - 1
+        images = self.images[rows].astype(np.float32) * self.scale + self.shift
         return torch.from_numpy(images).double(), torch.from_numpy(self.labels[rows].astype(np.int64))
 
 

@@ -176,6 +176,24 @@ TEST(ImageSourceTest, FilesOfFourDimensionsHaveChannels) {
   const TensorArg outputs[] = {x.arg, y.arg};
   ASSERT_OK(source->Read(0, 0, 1, outputs));
   for (int i = 0; i < 240; ++i) EXPECT_NEAR(x.F(i), (25 * y.I(i / 24) + i / 8 % 3) / 127.5 - 1, 1e-6) << i;
+  // Each with a mean of its own, and all with one deviation.
+  const double means[] = {0.1, 0.5, 0.25};
+  attributes.Set("mean", std::string("0.1,0.5,0.25"));
+  attributes.Set("std", 0.2);
+  ASSERT_OK_AND_ASSIGN(const auto normal, OpenSource(attributes));
+  ASSERT_OK(normal->Read(0, 0, 1, outputs));
+  for (int i = 0; i < 240; ++i) {
+    const int channel = i / 8 % 3;
+    EXPECT_NEAR(x.F(i), ((25 * y.I(i / 24) + channel) / 255.0 - means[channel]) / 0.2, 1e-5) << i;
+  }
+  attributes.Set("std", std::string("0.2,0.3"));
+  EXPECT_THAT(OpenSource(attributes).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("images: std '0.2,0.3' is no list of a number for each of 3 channels")));
+  attributes.Set("std", std::string("0.2,0.3,0"));
+  EXPECT_THAT(OpenSource(attributes).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("std 0 of channel 2")));
+  attributes.Set("std", 0.2);
   attributes.Set("channels", int64_t{1});
   EXPECT_THAT(OpenSource(attributes).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("are 3x2x4, the model reads 1x2x4")));

@@ -19,8 +19,8 @@ absl::StatusOr<std::vector<Graph>> Build(int64_t levels) {
   OF_ASSIGN_OR_RETURN(const DataKind images, FindDataKind("images"));
   const AttrMap data = {{"train_images", std::string("i")},
                         {"train_labels", std::string("l")},
-                        {"mean", 0.5},
-                        {"std", 0.5},
+                        {"mean", std::string("0.5")},
+                        {"std", std::string("0.5")},
                         {"channels", int64_t{3}},
                         {"height", int64_t{28}},
                         {"width", int64_t{28}}};

@@ -71,6 +71,26 @@ TEST_F(DataTest, ImagesHaveTheModelsSizeInEverySet) {
   EXPECT_THAT(Make(images_, labels_, small, labels_).status(), refused);
 }
 
+TEST_F(DataTest, EachChannelMayHaveAMeanOfItsOwn) {
+  const auto make = [&](const std::string& fields) {
+    const std::string text =
+        absl::StrCat("model { mlp { widths: [4] classes: 3 } } data { images { train_images: '",
+                     Idx("of3", {4, 3, 2, 2}, std::vector<int>(48, 51)), "' train_labels: '", labels_,
+                     "' channels: 3 height: 2 width: 2\n", fields,
+                     " } } train { steps: 1 batch_size: 2 optimizer { sgd {} } schedule { learning_rate: 0.1 } }");
+    absl::StatusOr<SourcedConfig> config = ParseConfig(text, "j");
+    return config.ok() ? MakeJob(*std::move(config), JobKind::kTrain, StandardOps()).status() : config.status();
+  };
+  EXPECT_OK(make("mean: 0.3 std: 0.2"));
+  EXPECT_OK(make("mean: [0.485, 0.456, 0.406] std: [0.229, 0.224, 0.225]"));
+  EXPECT_OK(make("mean: [0.485, 0.456, 0.406]"));
+  EXPECT_THAT(make("mean: [0.485, 0.456]").message(),
+              HasSubstr("j:2: data.images.mean: has 2 numbers, but images have 3 channels: one for all of them, or one "
+                        "for each"));
+  EXPECT_THAT(make("std: [0.2, 0.3, 0.4, 0.5]").message(), HasSubstr("data.images.std: has 4 numbers"));
+  EXPECT_THAT(make("std: [0.2, -1, 0.4]").message(), HasSubstr("data.images.std: -1 "));
+}
+
 TEST_F(DataTest, ASealedJobOpensNothing) {
   EXPECT_OK(Make("/none", "/none", "/none", "/none", JobKind::kSealed));
   EXPECT_FALSE(Make("/none", "/none", "/none", "/none").ok());
