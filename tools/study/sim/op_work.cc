@@ -55,7 +55,8 @@ OpWork WorkOf(const pb::Instruction& instruction, const OpRegistry& ops) {
   const std::vector<TensorType> inputs = Types(instruction.inputs()), outputs = Types(instruction.outputs());
   const bool copy = instruction.kind() == pb::Instruction::COPY;
   OpWork work{.calls = 1, .bytes = copy ? CopiedBytes(instruction, outputs) : Bytes(inputs) + Bytes(outputs)};
-  const OpDef* const def = instruction.kind() == pb::Instruction::COMPUTE ? ops.Find(instruction.op()) : nullptr;
+  const bool has_op = instruction.kind() == pb::Instruction::COMPUTE || instruction.kind() == pb::Instruction::CALL;
+  const OpDef* const def = has_op ? ops.Find(instruction.op()) : nullptr;
   if (def == nullptr) return work;
   if (def->flops != nullptr) work.flops = def->flops(inputs, outputs, Attributes(*def, instruction));
   const bool only_writes = instruction.op() == "assign";

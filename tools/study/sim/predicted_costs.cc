@@ -30,6 +30,16 @@ double KernelSeconds(const DeviceSpeeds& device, const pb::Instruction& instruct
   return device.hides_memory ? std::max(flops_s, memory_s) : flops_s + memory_s;
 }
 
+// Between a device's memory and its host's: what copies from and to pinned memory reach over PCIe 4.0 x16, whose wires
+// carry 31.5e9. Another device reaches more; what is called for so many bytes is rarely what a step waits for.
+constexpr double kHostBytesPerS = 25e9;
+
+// Of a host function, without the time of its code, which nobody knows: its operands to the host and back, or a look
+// at all of them where the host computes itself.
+double CallSeconds(const DeviceSpeeds& device, const pb::Instruction& call, const OpWork& work) {
+  return device.device == DeviceKind::kCpu ? KernelSeconds(device, call, work) : work.bytes / kHostBytesPerS;
+}
+
 GroupedBytes GroupsOf(const pb::Actor& actor, PricedKernels kernels) {
   if (kernels == PricedKernels::kOwn) return {};
   const bool with_sums = kernels == PricedKernels::kFused;
@@ -98,7 +108,8 @@ void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruct
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
   OpWork work = WorkOf(instruction, ops_);
   if (bytes >= 0) work.bytes = bytes;
-  cost.ns += Ns(KernelSeconds(device, instruction, work));
+  const bool calls = instruction.kind() == pb::Instruction::CALL;
+  cost.ns += Ns(calls ? CallSeconds(device, instruction, work) : KernelSeconds(device, instruction, work));
 }
 
 int64_t PredictedCosts::ShipmentNs(int32_t actor, int32_t register_id) const {

@@ -1,6 +1,7 @@
 // What acts and messages should cost, by what is known of devices and links before anything ran: a roofline.
 //
 //   kernel       the longer of its flops at the device's speed and its bytes at its memory's, or their sum
+//   call         bytes of its operands at the memory's speed, or that of the bus between a device and its host
 //   copy         bytes at the memory's speed; from another rank alpha + beta * bytes of the link between them
 //   shipment     what comes with a message from another host: beta * bytes
 //   collective   a ring: alpha for every other member, beta for the bytes that pass, on the slowest of its links

@@ -82,6 +82,34 @@ TEST(PredictedCostsTest, AreARoofline) {
   EXPECT_EQ(costs.message_ns(work, 0, copy, 0), 5'000);
 }
 
+absl::StatusOr<std::vector<TensorType>> InferCounted(const InferContext& c) {
+  return std::vector<TensorType>{c.inputs[0]};
+}
+double FlopsOfCounted(absl::Span<const TensorType> in, absl::Span<const TensorType>, const AttrMap&) {
+  return 100 * static_cast<double>(in[0].shape.count());
+}
+
+// A function that reads x of 4000 bytes, changes a state of 40 in place and writes 4000 bytes.
+TEST(PredictedCostsTest, ACallTakesWhatItsOperandsTakeToTheHost) {
+  TestPlan plan({0});
+  const int call = plan.Actor(0, "call");
+  plan.plan().mutable_actors(call)->set_queue(kHostQueue);
+  const int x = plan.Register("x", {call}, {}, 1, 1000), state = plan.Register("state", {call}, {}, 1, 10);
+  const int y = plan.Register("y", {call}, {}, 1, 1000);
+  plan.Instruct(call, pb::Instruction::CALL, "counted", {x, state}, {y});
+  OpRegistry ops = StandardOps();
+  ops.Add({.name = "counted", .kind = OpKind::kCall, .infer = InferCounted, .flops = FlopsOfCounted, .mutates = {1}});
+  DeviceSpeeds device;
+  device.memory_bytes_per_s = 1e9;
+  device.f32_flops = 1e12;
+  const auto ns = [&] { return PredictedCosts(plan.set(), 0, OneHost(1, 1, device), ops).Costs().act(call, 0).ns; };
+  EXPECT_EQ(ns(), 4000 + 2 * 40 + 4000) << "longer than 100,000 flops";
+  device.f32_flops = 1e9;
+  EXPECT_EQ(ns(), 100'000);
+  device.device = DeviceKind::kCuda;
+  EXPECT_NEAR(static_cast<double>(ns()), (4000 + 2 * 40 + 4000) / 25.0, 1) << "over PCIe, at 25 bytes a nanosecond";
+}
+
 TEST(PredictedCostsTest, WhoOnlyReceivesWaitsAsLongAsWhoSends) {
   TestPlan plan({0, 1});
   const int sender = plan.Actor(0, "sender"), receiver = plan.Actor(1, "receiver");
