@@ -25,6 +25,7 @@ constexpr ScaleCase kCases[] = {
     {"gpt3-dp1", "GPT-3, pp12 x dp1 x tp8", 12, 1, 8, 48, 96, 12'288, 96, 0, ""},
     {"gpt3-dp4", "GPT-3, pp12 x dp4 x tp8", 12, 4, 8, 48, 96, 12'288, 96, 0, ""},
     {"gpt3-dp32", "GPT-3, pp12 x dp32 x tp8", 12, 32, 8, 48, 96, 12'288, 96, 0, ""},
+    {"gpt3-ramp", "the same, a ramp of 8 sizes", 12, 32, 8, 48, 96, 12'288, 96, 0, "", 1, 8},
     {"gpt3-half", "half of GPT-3, pp12 x dp1 x tp8", 12, 1, 8, 48, 48, 12'288, 96, 0, ""},
     {"gpt1t", "GPT-1T, pp64 x dp6 x tp8", 64, 6, 8, 128, 128, 25'600, 160, 0, ""},
     {"gpt1t-interleaved", "GPT-1T, interleaved 1F1B", 64, 6, 8, 128, 128, 25'600, 160, 0, "interleaved"},
@@ -87,6 +88,11 @@ class RandomGraph {
   std::mt19937 random_;
 };
 
+// Of the graph of so many parts of the micro-batches.
+std::string NameOfSize(const ScaleCase& it, int size) {
+  return size == it.sizes ? "train" : absl::StrCat("train/", size);
+}
+
 // Of one process per class of ranks, the most bytes that a worker is sent.
 absl::StatusOr<int64_t> LargestProgram(const pb::PlanSet& plan, int ranks_per_process) {
   int64_t largest = 0;
@@ -121,11 +127,15 @@ absl::StatusOr<CompileOptions> ScaleOptions(const ScaleCase& it) {
     if (axis.size > 1) axes.push_back(axis);
   }
   OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(axes)));
-  ScheduleRequest request{.name = it.schedule};
-  request.num_ranks = it.pp;
-  request.num_micro_batches = it.micro_batches;
-  if (!request.name.empty()) {
-    OF_ASSIGN_OR_RETURN(options.pipeline, MakeSchedule(request));
+  for (int size = 1; size <= it.sizes; ++size) {
+    StepOptions step{.micro_batches = it.micro_batches / it.sizes * size};
+    ScheduleRequest request{.name = it.schedule};
+    request.num_ranks = it.pp;
+    request.num_micro_batches = step.micro_batches;
+    if (!request.name.empty()) {
+      OF_ASSIGN_OR_RETURN(step.pipeline, MakeSchedule(request));
+    }
+    options.own_steps[NameOfSize(it, size)] = std::move(step);
   }
   return options;
 }
@@ -143,10 +153,17 @@ absl::StatusOr<ScaleFigures> MeasureScale(const ScaleCase& it, const OpRegistry&
   const auto after_pass = [&](absl::string_view pass, const Graph&) {
     (pass == "select-sbp" ? figures.selection_seconds : figures.passes_seconds) += watch.Lap();
   };
-  OF_ASSIGN_OR_RETURN(graph, RunPasses(std::move(graph), options, ops, variables, after_pass));
-  figures.passes_seconds += watch.Lap();
-  figures.nodes = graph.num_nodes();
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileBoxed({{std::move(graph), it.micro_batches}}, options, ops));
+  std::vector<BoxedGraph> boxed;
+  for (int size = it.sizes; size >= 1; --size) {
+    Graph of_size = graph;
+    of_size.set_name(NameOfSize(it, size));
+    const int micro_batches = options.StepOf(of_size).micro_batches;
+    OF_ASSIGN_OR_RETURN(of_size, RunPasses(std::move(of_size), options, ops, variables, after_pass));
+    figures.passes_seconds += watch.Lap();
+    figures.nodes += of_size.num_nodes();
+    boxed.push_back({std::move(of_size), micro_batches});
+  }
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileBoxed(boxed, options, ops));
   OF_ASSIGN_OR_RETURN(const std::string bytes, SerializePlan(plan));
   figures.plan_seconds = watch.Lap();
   figures.peak_bytes = PeakBytes();

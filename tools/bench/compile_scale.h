@@ -2,6 +2,7 @@
 // a job goes, with everything that is proved on the way.
 //
 //   gpt3-dp1, -dp4, -dp32    GPT-3: 96 layers of width 12,288 on pp12 x tp8, on 96 to 3,072 ranks
+//   gpt3-ramp                gpt3-dp32 with a ramp: steps of 8 sizes, a plan for each
 //   gpt3-half                48 layers of it, dp1: twice the layers should take about twice the time
 //   gpt1t                    128 layers of width 25,600 on pp64 x dp6 x tp8: 3,072 ranks
 //   gpt1t-interleaved, -zb-h1     the same under schedules, whose orders are in the plan
@@ -28,6 +29,7 @@ struct ScaleCase {
   int ops;                       // of a random graph, as written; training makes several of each
   const char* schedule;          // of its pipeline; empty: what follows from credits
   uint32_t seed = 1;             // of a random graph
+  int sizes = 1;                 // of steps, as a ramp has them: the micro-batches in so many equal parts
 };
 
 absl::Span<const ScaleCase> ScaleCases();

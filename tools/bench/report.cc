@@ -171,7 +171,9 @@ constexpr struct {
   const char* name;
   const char* of;
   const char* over;
-} kScaleRatios[] = {{"32 times the ranks", "gpt3-dp32", "gpt3-dp1"}, {"twice the layers", "gpt3-dp1", "gpt3-half"}};
+} kScaleRatios[] = {{"32 times the ranks", "gpt3-dp32", "gpt3-dp1"},
+                    {"twice the layers", "gpt3-dp1", "gpt3-half"},
+                    {"8 sizes of steps", "gpt3-ramp", "gpt3-dp32"}};
 
 std::vector<ScaleRatio> ScaleRatios(const std::vector<ScaleResult>& scales) {
   const auto find = [&](absl::string_view name) {
