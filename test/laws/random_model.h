@@ -184,8 +184,28 @@ class RandomModel {
     return Add(mixed.out, lse);
   }
 
-  // x [b,t,c] through a recurrence.
+  // The losses of the alignments of x [b,t,c] with labels that fit, beside x.
+  Tensor Aligned(const Tensor& x) {
+    const int64_t b = x.shape()[0], steps = x.shape()[1], most = steps / 2;
+    const int classes = static_cast<int>(x.shape()[2]);
+    if (classes < 2 || steps < 2) return Tanh(x);
+    std::vector<double> labels, lengths, counts;
+    for (int64_t i = 0; i < b; ++i) {
+      lengths.push_back(static_cast<double>(steps - Draw(2)));
+      const int64_t fit = static_cast<int64_t>(lengths.back()) / 2;  // equal ones too, with a blank between each two
+      counts.push_back(Draw(static_cast<int>(fit + 1)));
+      for (int64_t j = 0; j < most; ++j) labels.push_back(1 + Draw(classes - 1));
+    }
+    const auto numbers = [&](const std::vector<int64_t>& shape, const std::vector<double>& values) {
+      return Annotated(Constant(builder_, {DType::kInt32, Shape(shape)}, values), 30);
+    };
+    const Tensor loss = CtcLoss(LogSoftmax(x), numbers({b, most}, labels), numbers({b}, lengths), numbers({b}, counts));
+    return Add(Tanh(x), Reshape(Annotated(loss, 30), {b, 1, 1}));
+  }
+
+  // x [b,t,c] through a recurrence, or aligned.
   Tensor OfSequences(const Tensor& x) {
+    if (Chance(25)) return Aligned(x);
     const int64_t b = x.shape()[0], units = 1 + Draw(4), gates = Chance(50) ? 4 : 3;
     const Tensor arrived = Annotated(MatMul(x, Weight({x.shape()[2], gates * units})), 30);
     const Tensor w = Weight({units, gates * units}), bias = Weight({gates * units}, "zeros");
