@@ -32,7 +32,12 @@ struct Tallied {
 };
 std::mutex mu;
 std::vector<Tallied> tallies;
-std::set<int64_t> rows_of_calls;  // samples in calls of doubled()
+// The part of its logical tensor that a call has.
+struct Part {
+  std::vector<int64_t> start, dims;
+  auto operator<=>(const Part&) const = default;
+};
+std::map<Part, int> parts;  // what Doubled was called with, and how often
 
 // Counts in a variable how often it was called.
 class Tally : public HostFunction {
@@ -50,9 +55,10 @@ class Tally : public HostFunction {
 class Doubled : public HostFunction {
  public:
   absl::Status Call(const HostCall& call) override {
-    for (int64_t i = 0; i < call.out[0].count; ++i) call.out[0].as<float>()[i] = 2 * call.in[0].as<const float>()[i];
+    const TensorArg &x = call.in[0], &y = call.out[0];
+    for (int64_t i = 0; i < y.count; ++i) y.as<float>()[i] = 2 * x.as<const float>()[i];
     const std::lock_guard<std::mutex> lock(mu);
-    rows_of_calls.insert(call.in[0].dims[0]);
+    ++parts[{{x.start, x.start + x.rank}, {x.dims, x.dims + x.rank}}];
     return absl::OkStatus();
   }
 };
@@ -75,8 +81,10 @@ absl::StatusOr<Types> InferSame(const InferContext& c) {
   OF_RETURN_IF_ERROR(ops::CheckOperands(c, {{"x", ops::kFloat32}}));
   return Types{c.inputs[0]};
 }
+// The gradient is the function itself: of parts, or of whole tensors.
+template <bool whole>
 absl::Status DoubledGrad(GradContext& c) {
-  c.SetInputGrad(0, c.Call1("doubled", {*c.output_grad(0)}));
+  c.SetInputGrad(0, c.Call1(whole ? "doubled_whole" : "doubled", {*c.output_grad(0)}));
   return absl::OkStatus();
 }
 
@@ -88,15 +96,14 @@ void DeclareCalls(Plugin& plugin) {
                    .averages = {0},
                    .has_effect = true});
   plugin.Add(HostFunctionKind{"tally", Open<Tally>});
-  for (const char* name : {"doubled", "doubled_whole"}) {
-    plugin.Add(OpDef{.name = name,
-                     .kind = OpKind::kCall,
-                     .rule = name == std::string("doubled") ? "...->...; linear 0" : "",
-                     .infer = InferSame,
-                     .grad = DoubledGrad});
-    plugin.Add(HostFunctionKind{name, Open<Doubled>});
-  }
-  plugin.Add(OpDef{.name = "throws", .kind = OpKind::kCall, .infer = InferSame, .grad = DoubledGrad});
+  plugin.Add(OpDef{.name = "doubled",
+                   .kind = OpKind::kCall,
+                   .rule = "...->...; linear 0",
+                   .infer = InferSame,
+                   .grad = DoubledGrad<false>});
+  plugin.Add(OpDef{.name = "doubled_whole", .kind = OpKind::kCall, .infer = InferSame, .grad = DoubledGrad<true>});
+  for (const char* name : {"doubled", "doubled_whole"}) plugin.Add(HostFunctionKind{name, Open<Doubled>});
+  plugin.Add(OpDef{.name = "throws", .kind = OpKind::kCall, .infer = InferSame, .grad = DoubledGrad<false>});
   plugin.Add(HostFunctionKind{"throws", Open<Throws>});
 }
 
@@ -127,7 +134,7 @@ absl::StatusOr<Graph> Model(int64_t batch, const std::string& between) {
 struct Ran {
   std::vector<double> losses;
   std::vector<Tallied> tallies;
-  std::set<int64_t> rows;
+  std::map<Part, int> parts;
 };
 
 // `more`: config fields.
@@ -140,39 +147,75 @@ absl::StatusOr<Ran> RunJob(const std::string& between, const std::string& more, 
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, Ops()));
   Ran ran;
   tallies.clear();
-  rows_of_calls.clear();
+  parts.clear();
   OF_RETURN_IF_ERROR(RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
                        if (event.fetched().name() == "loss") ran.losses.push_back(event.fetched().values(0));
                      }).status());
   ran.tallies = tallies;
-  ran.rows = rows_of_calls;
+  ran.parts = parts;
   return ran;
 }
 
 constexpr char kOnCuda[] = " cluster { device: 'cuda' }";
 
+struct Layout {
+  std::string mesh;
+  int devices;
+  int parts;  // into which it divides samples
+};
+
 // The layouts of these tests; on GPUs those for which there are enough. Where there is none, the test is skipped.
-std::vector<std::string> Layouts(const std::string& more) {
-  std::vector<std::string> layouts = {"", "mesh { dp: 2 }", "mesh { pp: 2 }", "mesh { dp: 2 tp: 2 }"};
+std::vector<Layout> Layouts(const std::string& more) {
+  std::vector<Layout> layouts = {{"", 1, 1},
+                                 {"mesh { dp: 2 }", 2, 2},
+                                 {"mesh { pp: 2 }", 2, 1},
+                                 {"mesh { dp: 3 }", 3, 3},  // 8 samples are 3, 3 and 2
+                                 {"mesh { dp: 2 tp: 2 }", 4, 4}};
   if (more != kOnCuda) return layouts;
   int devices = 0;
   std::string why;
   while (devices < 4 && CudaMemory(devices, &why).has_value()) ++devices;
-  layouts.resize(devices < 2 ? devices : devices < 4 ? 3 : 4);
+  std::erase_if(layouts, [&](const Layout& layout) { return layout.devices > devices; });
   return layouts;
 }
 
+// The calls of 6 steps, forward and backward: each rank that has work is called with its part of [rows,16], and the
+// parts, however they lie, are the whole.
+void ExpectPartsAreTheWhole(const std::map<Part, int>& parts, int64_t rows, int micro_batches, int row_parts) {
+  std::vector<int> covered(rows * 16, 0);
+  std::set<std::pair<int64_t, int64_t>> bands;
+  for (const auto& [part, calls] : parts) {
+    EXPECT_EQ(calls % (2 * 6 * micro_batches), 0) << calls << " calls with one part";
+    bands.insert({part.start[0], part.dims[0]});
+    for (int64_t i = 0; i < part.dims[0]; ++i) {
+      for (int64_t j = 0; j < part.dims[1]; ++j) ++covered[(part.start[0] + i) * 16 + part.start[1] + j];
+    }
+  }
+  EXPECT_THAT(covered, Each(1));
+  std::set<std::pair<int64_t, int64_t>> expected;  // the first have one more where rows do not divide
+  for (int64_t i = 0, start = 0; i < row_parts; ++i) {
+    const int64_t size = rows / row_parts + (i < rows % row_parts ? 1 : 0);
+    expected.insert({start, size});
+    start += size;
+  }
+  EXPECT_EQ(bands, expected);
+}
+
 void ExpectCallsEqualKernels(const std::string& more) {
-  for (const std::string& layout : Layouts(more)) {
+  for (const Layout& layout : Layouts(more)) {
     for (const int micro_batches : {1, 2}) {
-      SCOPED_TRACE(absl::StrCat(layout, " ", micro_batches, " micro-batches"));
-      ASSERT_OK_AND_ASSIGN(const Ran with_kernel, RunJob("", layout + more, 6, micro_batches));
+      SCOPED_TRACE(absl::StrCat(layout.mesh, " ", micro_batches, " micro-batches"));
+      ASSERT_OK_AND_ASSIGN(const Ran with_kernel, RunJob("", layout.mesh + more, 6, micro_batches));
       for (const char* op : {"doubled", "doubled_whole"}) {
-        ASSERT_OK_AND_ASSIGN(const Ran with_call, RunJob(op, layout + more, 6, micro_batches));
+        SCOPED_TRACE(op);
+        ASSERT_OK_AND_ASSIGN(const Ran with_call, RunJob(op, layout.mesh + more, 6, micro_batches));
         ASSERT_EQ(with_call.losses.size(), 6u);
-        for (int i = 0; i < 6; ++i) EXPECT_NEAR(with_call.losses[i], with_kernel.losses[i], 1e-6) << op;
-        EXPECT_EQ(*with_call.rows.rbegin(),
-                  op == std::string("doubled_whole") ? 8 / micro_batches : *with_call.rows.rbegin());
+        for (int i = 0; i < 6; ++i) EXPECT_NEAR(with_call.losses[i], with_kernel.losses[i], 1e-6);
+        const bool whole = op == std::string("doubled_whole");
+        ExpectPartsAreTheWhole(with_call.parts, 8 / micro_batches, micro_batches, whole ? 1 : layout.parts);
+        if (whole) {
+          EXPECT_EQ(with_call.parts.begin()->second, 2 * 6 * micro_batches) << "one rank is called, and no other";
+        }
       }
     }
   }
@@ -186,9 +229,9 @@ TEST(CallsTest, OnCudaAFunctionOfTheHostComputesAndHasAGradient) {
 }
 
 void ExpectOneCallAStep(const std::string& more) {
-  for (const std::string& layout : Layouts(more)) {
-    SCOPED_TRACE(layout);
-    ASSERT_OK_AND_ASSIGN(const Ran ran, RunJob("", layout + more));
+  for (const Layout& layout : Layouts(more)) {
+    SCOPED_TRACE(layout.mesh);
+    ASSERT_OK_AND_ASSIGN(const Ran ran, RunJob("", layout.mesh + more));
     ASSERT_THAT(ran.tallies, SizeIs(6));
     for (int i = 0; i < 6; ++i) {
       EXPECT_EQ(ran.tallies[i].step, i);
