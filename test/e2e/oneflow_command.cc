@@ -192,6 +192,10 @@ std::vector<std::string> OnMesh(const std::string& mesh, int processes) {
   return {"--set", absl::StrCat("mesh={", mesh, "}"), "--set", absl::StrCat("cluster.processes=", processes)};
 }
 
+std::vector<std::string> Set(const std::string& field, const std::string& value) {
+  return {"--set", absl::StrCat(field, "=", value)};
+}
+
 std::vector<std::string> Join(std::vector<std::string> a, const std::vector<std::string>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

@@ -85,6 +85,8 @@ class Workspace {
 
 // Arguments that run a job on another mesh: "dp: 2 tp: 2".
 std::vector<std::string> OnMesh(const std::string& mesh, int processes);
+// Arguments that set a field of the config.
+std::vector<std::string> Set(const std::string& field, const std::string& value);
 std::vector<std::string> Join(std::vector<std::string> a, const std::vector<std::string>& b);
 
 std::string ReadFile(const std::string& path);

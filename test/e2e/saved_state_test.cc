@@ -19,10 +19,6 @@
 namespace oneflow::e2e {
 namespace {
 
-std::vector<std::string> Set(const std::string& path, const std::string& value) {
-  return {"--set", absl::StrCat(path, "=", value)};
-}
-
 int CountOf(const std::string& text, const std::string& part) {
   int count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -90,38 +86,6 @@ TEST_F(SavedStateTest, TheBestOfTheEvaluationsIsKeptAndNamed) {
                                        {absl::StrCat("--resume=", work_.Path("ck/best"))}));
   EXPECT_EQ(again.exit_code, 1) << "the folder has a later one";
   EXPECT_THAT(again.err, HasSubstr("which comes after step 4, from which to go on"));
-}
-
-// Batches of 2, 4 and 6 samples in micro-batches of 2: as if three jobs had been resumed one by the next, to the bit.
-TEST_F(SavedStateTest, ARampOfBatchesIsAJobAfterTheOther) {
-  const auto losses = [&](const std::string& folder, const std::vector<std::string>& settings) {
-    std::vector<double> losses;
-    for (const nlohmann::json& line : work_.Metrics(
-             work_.GptJob(), Join(Set("checkpoint", absl::StrCat("{path: '", work_.Path(folder), "'}")), settings))) {
-      losses.push_back(line["loss"].get<double>());
-    }
-    return losses;
-  };
-  const auto batches = [&](int micro_batches, int steps) {
-    return Join(Join(Set("train.batch_size", absl::StrCat(2 * micro_batches)),
-                     Set("train.micro_batches", absl::StrCat(micro_batches))),
-                Join(Set("train.steps", absl::StrCat(steps)), Set("train.schedule.steps", "10")));
-  };
-  const std::vector<std::string> resume = {"--resume"};
-  std::vector<double> apart = losses("apart", batches(1, 4));
-  for (const auto& [micro_batches, steps] : {std::pair(2, 6), {3, 10}}) {
-    const std::vector<double> more = losses("apart", Join(batches(micro_batches, steps), resume));
-    apart.insert(apart.end(), more.begin(), more.end());
-  }
-  ASSERT_THAT(apart, SizeIs(10));
-  const std::vector<std::string> ramp = Join(batches(3, 10), Set("train.ramp", "{start: 2 increment: 2 samples: 16}"));
-  EXPECT_EQ(losses("whole", ramp), apart);
-  // Ended within a size.
-  std::vector<double> parts = losses("parts", Join(ramp, Set("train.stop", "{samples: 192}")));
-  EXPECT_THAT(parts, SizeIs(5)) << "four steps of 2 samples and one of 4, each of 16 tokens";
-  const std::vector<double> rest = losses("parts", Join(ramp, resume));
-  parts.insert(parts.end(), rest.begin(), rest.end());
-  EXPECT_EQ(parts, apart);
 }
 
 // What a step leaves out is state of each rank.
