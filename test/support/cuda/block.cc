@@ -56,7 +56,7 @@ bool BlockRunner::Run(const cudaLaunchConfig_t& config, const Launch& launch, ui
   watch.BeginGrid(launch, config.dynamicSmemBytes);
   const uint64_t blocks = Count(config.gridDim);
   threads_.resize(Count(config.blockDim));
-  warp_epochs_.resize((threads_.size() + kWarp - 1) / kWarp);
+  warps_.resize((threads_.size() + kWarp - 1) / kWarp);
   Order order(blocks, random_);
   for (uint64_t i = 0; i < blocks; ++i) {
     if (!RunBlock(order.Next())) return false;
@@ -140,7 +140,7 @@ const uint64_t* BlockRunner::SyncWarp(unsigned mask, uint64_t value) {
     Abort();
   }
   Wait(State::kWaitsForWarp);
-  return it.values;
+  return warps_[current_ / kWarp].values;
 }
 
 // Lets those go on whose whole company has come. False if nobody's has.
@@ -167,15 +167,14 @@ bool BlockRunner::MeetInWarp(int first) {
     return at < threads_.size() && threads_[at].state == State::kWaitsForWarp && threads_[at].mask == mask;
   });
   if (!all) return false;
+  Warp& warp = warps_[first / kWarp];
   each([&](int lane) {
     Thread& it = threads_[begin + lane];
     it.state = State::kReady;
-    return each([&](int other) {
-      it.values[other] = threads_[begin + other].value;
-      return true;
-    });
+    warp.values[lane] = it.value;
+    return true;
   });
-  ++warp_epochs_[first / kWarp];
+  ++warp.epoch;
   return true;
 }
 

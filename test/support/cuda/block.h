@@ -37,7 +37,7 @@ class BlockRunner {
   int thread() const { return current_; }
   // How often the block, and this thread's warp, have met: what lies on both sides of a meeting is ordered.
   uint32_t block_epoch() const { return block_epoch_; }
-  uint32_t warp_epoch() const { return warp_epochs_[current_ / kWarp]; }
+  uint32_t warp_epoch() const { return warps_[current_ / kWarp].epoch; }
 
  private:
   static constexpr int kWarp = 32;
@@ -49,6 +49,11 @@ class BlockRunner {
     bool vote = false;
     unsigned mask = 0;
     uint64_t value = 0;
+  };
+  struct Warp {
+    uint32_t epoch = 0;
+    // Of the lanes that met last. Whoever met reads them before any of them meets again: all that are ready run between
+    // two meetings.
     uint64_t values[kWarp] = {};
   };
 
@@ -69,7 +74,7 @@ class BlockRunner {
   std::vector<std::unique_ptr<Fibre>> fibres_;
   std::vector<int> free_fibres_;
   std::vector<Thread> threads_;
-  std::vector<uint32_t> warp_epochs_;
+  std::vector<Warp> warps_;
   uint32_t block_epoch_ = 0;
   int current_ = -1, num_left_ = 0;
   bool aborted_ = false, vote_ = false;
