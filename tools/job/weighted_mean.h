@@ -1,5 +1,5 @@
-// Means over the batches of an evaluation. The last batch may be smaller and counts as much less; a mean over what counts
-// in a batch counts as often as there is any of it.
+// Means over the batches of an evaluation. The last batch may be smaller and counts as much less; a mean over what
+// counts in a batch counts as often as there is any of it.
 #pragma once
 
 #include "proto/control.pb.h"

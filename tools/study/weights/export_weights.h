@@ -26,7 +26,8 @@ struct ExportOptions {
 
 // What was done, in some lines. AlreadyExists if the folder has a model already; InvalidArgument with a line for each
 // variable that the weights lack, have in another type or have beyond the model; for a number that is too large for the
-// dtype; if adapters are asked for and the job has none. Errors of AdaptedModules(), ModelOf(), MappingFor(), FamilyFor(), Weights::Open(), SafetensorsWriter.
+// dtype; if adapters are asked for and the job has none. Errors of AdaptedModules(), ModelOf(), MappingFor(),
+// FamilyFor(), Weights::Open(), SafetensorsWriter.
 absl::StatusOr<std::string> ExportWeights(SourcedConfig job, const ExportOptions& options);
 
 }  // namespace oneflow

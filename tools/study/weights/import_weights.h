@@ -27,7 +27,8 @@ struct ImportOptions {
 // What was done, in some lines. A file that was there is replaced when all is done, or left as it is. InvalidArgument
 // with both values for each field in which config.json and the job differ; with a line for each tensor that is missing,
 // surplus or of another shape or type; for a pattern that is no variable's; for a tied tensor that differs from what it
-// is tied to; if `out` is what is read. Errors of PeftFolder, ModelOf(), MappingFor(), WeightFiles and SafetensorsWriter.
+// is tied to; if `out` is what is read. Errors of PeftFolder, ModelOf(), MappingFor(), WeightFiles and
+// SafetensorsWriter.
 absl::StatusOr<std::string> ImportWeights(SourcedConfig job, const ImportOptions& options);
 
 }  // namespace oneflow
