@@ -29,7 +29,8 @@ struct LabelledImages {
 };
 
 // Attributes: split, seed, and optionally channels, height, width (what the model reads), classes (labels at or above
-// it are refused), mean and std (a number, or a text with one for each channel: "0.49,0.48,0.44"). InvalidArgument naming the first file and both values where they disagree with the
+// it are refused), mean and std (a number, or a text with one for each channel: "0.49,0.48,0.44"). InvalidArgument
+// naming the first file and both values where they disagree with the
 // images, or there are none. REQUIRES: there is a file, and a label for each image.
 absl::StatusOr<std::unique_ptr<Source>> SourceOfImages(LabelledImages images, const AttrMap& attributes);
 

@@ -1,5 +1,5 @@
-// FETCH: hands a value to the host as doubles, or one with its weight (attribute `weighted`). Where the host cannot address the device's memory, a host transfer
-// brings it first, while later launches already run.
+// FETCH: hands a value to the host as doubles, or one with its weight (attribute `weighted`). Where the host cannot
+// address the device's memory, a host transfer brings it first, while later launches already run.
 #include <atomic>
 #include <string>
 

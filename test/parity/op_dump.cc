@@ -10,8 +10,8 @@
 // Random ops draw at step 0, by the seed of ops.json and the key "key" of their attributes if that is a text, else by
 // the name of their node, "node".
 //
-// The functions of composed_cases.h are cases too: all their nodes are run, and the gradients are those that the compiler
-// writes.
+// The functions of composed_cases.h are cases too: all their nodes are run, and the gradients are those that the
+// compiler writes.
 //
 // The file has only two element types, which hold those of all operands exactly: f32 and i64. ops.json says which ones
 // are meant.

@@ -10,8 +10,8 @@ namespace oneflow {
 // Runs the plan and then, if there is one, that of the rest. Errors of the engine.
 absl::Status RunWithRest(Engine& engine, const pb::RunPlan& run);
 
-// A value that a plan of a rest fetches becomes one of the plan that it is the rest of, with its weight unless it has one
-// of its own; one of a step with a smaller batch becomes one of the plan that trains.
+// A value that a plan of a rest fetches becomes one of the plan that it is the rest of, with its weight unless it has
+// one of its own; one of a step with a smaller batch becomes one of the plan that trains.
 void CountAsWhole(const pb::JobSpec& spec, Fetched& fetched);
 
 }  // namespace oneflow

@@ -50,8 +50,8 @@ TEST(RunInPlaceTest, TellsOfAStallWithWhatItWaitsForOrEndsWithThat) {
   EXPECT_THAT(stalls, IsEmpty());
 }
 
-// The loss of an evaluation over 24 samples in batches of so many, in which the labels of one class are ignored, and how
-// many are not.
+// The loss of an evaluation over 24 samples in batches of so many, in which the labels of one class are ignored, and
+// how many are not.
 absl::StatusOr<WeightedMean> Evaluated(int64_t batch, const std::string& mesh) {
   const OpRegistry ops = StandardOps();
   GraphBuilder b(ops, "evaluate");
