@@ -78,11 +78,11 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 // codec keeps of each variable. PowerSGD of rank r, for example, with w f32[n,m]:
 //
 //   before   ... -> accumulate "w/grad"
-//   after    ... -> accumulate "w/grad" + error -> (matmul, orthonormalize, matmul_wgrad, matmul) -> reshape "w/grad_sum"
+//   after    ... -> accumulate "w/grad" + error -> matmul -> orthonormalize -> matmul_wgrad -> matmul "w/grad_sum"
 //            "w/compress/error" f32[ranks,n,m] and "w/compress/factor" f32[m,r], both overwritten
 //
-// Where codes are not fewer bytes than the gradient, and of vectors, nothing changes. InvalidArgument if there is no such
-// codec or axis, or the loss is scaled.
+// Where codes are not fewer bytes than the gradient, and of vectors, nothing changes. InvalidArgument if there is no
+// such codec or axis, or the loss is scaled.
 absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context);
 
 // optimizer: from gradients to new weights, as update nodes.

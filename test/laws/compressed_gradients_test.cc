@@ -1,7 +1,7 @@
 // The law of compressed gradients. What PowerSGD uses depends on the sum of all addends alone, so a job with it trains
-// alike under every layout; of a rank that gradients do not exceed, it trains as one without. What top-k uses depends on
-// which rank has which samples: it is compared with the authors' algorithm in doubles, rank by rank. The bytes that move
-// are those of the codes.
+// alike under every layout; of a rank that gradients do not exceed, it trains as one without. What top-k uses depends
+// on which rank has which samples: it is compared with the authors' algorithm in doubles, rank by rank. The bytes that
+// move are those of the codes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

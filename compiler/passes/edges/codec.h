@@ -49,7 +49,7 @@ class CodecStep {
   Tensor InAddends(const Tensor& x, bool split);
   // x with all rows on all ranks.
   Tensor Everywhere(const Tensor& x);
-  // x, which a node of this step makes: along the axis it is made like that, and not moved first. Otherwise a cost model
+  // x, which a node of this step makes: along the axis it is made like that, and not moved first. Otherwise selection
   // may find it cheaper to move small gradients whole.
   Tensor Made(const Tensor& x, Sbp sbp);
 

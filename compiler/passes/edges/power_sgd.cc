@@ -1,4 +1,4 @@
-// PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019): a step of power iteration, from the factor of the step before.
+// PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019): a step of power iteration, from the factor of the last step.
 // With M the sum of the addends and of the errors of all ranks, which is summed nowhere,
 //
 //   P = orthonormal(M Q)        all-reduce of [n,r]

@@ -1,5 +1,6 @@
 // Top-k with error feedback (Stich, Cordonnier and Jaggi, NeurIPS 2018): every rank sends the k elements of its own
-// addend and error that are largest without their signs, as pairs of value and index, and keeps all others as its error.
+// addend and error that are largest without their signs, as pairs of value and index, and keeps the others as its
+// error.
 //
 // An all-gather of the pairs of W ranks is of 8 W k bytes, half of what an all-reduce moves of as many.
 #include <algorithm>
