@@ -41,23 +41,9 @@ def oneflow(job, folder, *settings):
         return [json.loads(line) for line in lines]
 
 
-def rms(x):
-    return x.pow(2).mean().sqrt().item()
-
-
 def text(field, **values):
     """A field of the job config in text format."""
     return f"{field}={{{' '.join(f'{name}:{value}' for name, value in values.items())}}}"
-
-
-def softened(last):
-    """What makes the branches of a ResNet small, whose last norm is called so."""
-    def soften(weights):
-        for name, value in weights.items():
-            if name[0] == "s" and name.endswith(f"/{last}/norm/weight"):
-                value *= 0.1
-
-    return soften
 
 
 class ParityTest(unittest.TestCase):
@@ -75,7 +61,7 @@ class ParityTest(unittest.TestCase):
     def check_gradients(self, got, want, floor, spread):
         self.assertEqual(sorted(got), sorted(want))
         for name, g in want.items():
-            self.assert_close(got[name], g, 1e-4 * g.abs() + spread * rms(g) + floor, f"gradient of {name}")
+            self.assert_close(got[name], g, 1e-4 * g.abs() + spread * data.rms(g) + floor, f"gradient of {name}")
 
     # Measured: 9e-5 of how far the tensor's elements have moved, in the root mean square. A tensor whose gradient is
     # zero (the bias of keys: softmax does not see it) should not have moved; AdamW makes steps of its rounding, which
@@ -83,8 +69,8 @@ class ParityTest(unittest.TestCase):
     def check_weights(self, got, want, initial, gradients):
         self.assertEqual(sorted(got), sorted(want))
         for name, w in want.items():
-            moved = rms(w - initial[name].double())
-            tolerance = 2e-4 * moved + STEPS * 2.0**-24 * w.abs() if rms(gradients.get(name, w)) > 1e-12 else 1e-5
+            moved = data.rms(w - initial[name].double())
+            tolerance = 2e-4 * moved + STEPS * 2.0**-24 * w.abs() if data.rms(gradients.get(name, w)) > 1e-12 else 1e-5
             self.assert_close(got[name], w, tolerance, f"{name} after {STEPS} steps")
 
     def check_metrics(self, lines, losses, gradients, schedule, tolerance):
@@ -292,8 +278,8 @@ class ParityTest(unittest.TestCase):
                     oneflow("gpt_dp2_tp2.pbtxt", folder, "train.steps=1", f"save_gradients={gradients}", *narrow)
                     for name, got in load_file(gradients).items():
                         self.assertEqual(got.dtype, torch.float32, name)
-                        apart = rms(got.double() - want[name])
-                        self.assertLessEqual(apart, 0.02 * rms(want[name]) + 1e-7, f"gradient of {name}")
+                        apart = data.rms(got.double() - want[name])
+                        self.assertLessEqual(apart, 0.02 * data.rms(want[name]) + 1e-7, f"gradient of {name}")
                     lines = oneflow("gpt_dp2_tp2.pbtxt", folder, f"train.steps={STEPS}", *narrow)
                     for line, loss in zip(lines, losses):
                         self.assertLess(abs(line["loss"] / loss - 1), 2e-4, f"loss of step {line['step']}")
@@ -330,8 +316,8 @@ class ParityTest(unittest.TestCase):
                     for line, (loss, _, _) in zip(lines, told):
                         self.assertLess(abs(line["loss"] / loss - 1), 1e-3, f"loss of step {line['step']}")
                     for name, got in load_file(final).items():
-                        moved = rms(want[name] - start[name].double())
-                        self.assertLess(rms(got.double() - want[name]), 0.05 * moved, name)
+                        moved = data.rms(want[name] - start[name].double())
+                        self.assertLess(data.rms(got.double() - want[name]), 0.05 * moved, name)
 
     def test_gpt_with_dropout(self):
         self.check_gpt("gpt_pp2_dp2.pbtxt", [["mesh={dp:2 tp:2}", "cluster.processes=2"],
@@ -423,23 +409,13 @@ class ParityTest(unittest.TestCase):
                               lambda p: torch.optim.SGD(decayed(p, 1e-4), lr=1, momentum=0.9),
                               ["train.optimizer={sgd {momentum: 0.9 weight_decay: 1e-4}}"],
                               [["mesh={dp:2}", "cluster.processes=2"], ["mesh={dp:2 tp:2}", "cluster.processes=2"]],
-                              rate=rate, seed=seed, batch=batch, spread=1e-4, tolerance=2e-6, soften=softened(last))
+                              rate=rate, seed=seed, batch=batch, spread=1e-4, tolerance=2e-6, soften=ref.softened(last))
             self.assertGreater(reference.margin, 4e-7, "an input of a ReLU is too near to zero: take another seed")
 
     def test_mlp_mixer_with_adamw(self):
-        def mixed(w, name, x):
-            return ref.linear(w, name + "/down", ref.F.gelu(ref.linear(w, name + "/up", x)))
-
-        def mixer(w, step, images, labels):
-            x = ref.F.conv2d(images, w["patches/weight"], w["patches/bias"], stride=7).flatten(2).transpose(1, 2)
-            for layer in ("b0/", "b1/"):
-                x = x + mixed(w, layer + "tokens", ref.layer_norm(w, layer + "ln1", x).transpose(1, 2)).transpose(1, 2)
-                x = x + mixed(w, layer + "channels", ref.layer_norm(w, layer + "ln2", x))
-            return ref.linear(w, "head", ref.layer_norm(w, "ln", x).mean(1))
-
         self.check(
             "mlp_fashion_mnist.pbtxt",
-            mixer,
+            ref.mlp_mixer,
             data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
             lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
             cosine(2e-3, 5, STEPS, 0.05),
@@ -479,7 +455,7 @@ class ParityTest(unittest.TestCase):
              text("model.margin_classifier", embedding=16, scale=24, margin=0.2, **head, **fields),
              "train.optimizer={sgd {momentum: 0.9}}", f"train.schedule.learning_rate={rate}", "seed=1"],
             [["mesh={tp:4}", "cluster.processes=2"], ["mesh={dp:2 tp:2}", "cluster.processes=1"]],
-            spread=1e-4, tolerance=1.5e-5 if head else 5e-6, soften=softened("b"), floor=5e-7 if head else 1e-10)
+            spread=1e-4, tolerance=1.5e-5 if head else 5e-6, soften=ref.softened("b"), floor=5e-7 if head else 1e-10)
 
     # As test_resnets_with_momentum. Logits are 24 times cosines. Measured: losses 2.5e-6 apart; 1e-5 with norms of 8
     # samples, which make what is small in their statistics large. The norm behind the embedding takes its bias away:

@@ -194,3 +194,7 @@ class ClickBatches(MadeBatches):
         logits = weights.sum(1) + 3 * (factors[:, 1:] * factors[:, :-1]).sum(1) + numbers @ of_numbers
         clicks = uniform(self.key(self.CLICK), 0, samples) < 1 / (1 + np.exp(-logits))
         return (torch.from_numpy(ids), torch.from_numpy(numbers).double()), torch.from_numpy(clicks.astype(np.int64))
+
+
+def rms(x):
+    return x.pow(2).mean().sqrt().item()

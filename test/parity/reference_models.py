@@ -452,3 +452,26 @@ def mlp_in_f16(w, step, images, labels):
         x = F.relu(linear_in_f16(w, f"fc{i}", x))
         i += 1
     return linear_in_f16(w, "head", x)
+
+
+def gelu_mlp(w, name, x):
+    return linear(w, name + "/down", F.gelu(linear(w, name + "/up", x)))
+
+
+def mlp_mixer(w, step, images, labels):
+    """Patches of 7 x 7, two layers."""
+    x = F.conv2d(images, w["patches/weight"], w["patches/bias"], stride=7).flatten(2).transpose(1, 2)
+    for layer in ("b0/", "b1/"):
+        x = x + gelu_mlp(w, layer + "tokens", layer_norm(w, layer + "ln1", x).transpose(1, 2)).transpose(1, 2)
+        x = x + gelu_mlp(w, layer + "channels", layer_norm(w, layer + "ln2", x))
+    return linear(w, "head", layer_norm(w, "ln", x).mean(1))
+
+
+def softened(last):
+    """What makes the branches of a ResNet small, whose last norm is called so."""
+    def soften(weights):
+        for name, value in weights.items():
+            if name[0] == "s" and name.endswith(f"/{last}/norm/weight"):
+                value *= 0.1
+
+    return soften
