@@ -22,8 +22,39 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Values = std::vector<double>;
 
+constexpr int kRows = 8, kInputs = 5, kOutputs = 4, kSteps = 40;
+constexpr double kRate = 0.03, kDensity = 0.1;
+
 class CompressedGradientsTest : public testing::LayoutsLaw {
  protected:
+  // What variables "w" + suffix hold after kSteps steps of SGD.
+  absl::StatusOr<std::vector<Values>> Train(Graph graph, const CompressOptions& compress, int ranks,
+                                            const std::vector<std::string>& suffixes) {
+    CompileOptions options;
+    options.job = "law";
+    OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"dp", ranks}}));
+    options.ranks_per_process = ranks;
+    options.optimizer.rule = "sgd";
+    options.schedule.learning_rate = kRate;
+    options.compress = compress;
+    Program program;
+    program.push_back(std::move(graph));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile(program, options, ops_));
+    EngineOptions engine_options;
+    engine_options.on_fetch = [](const Fetched&) {};
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                        Engine::Create(testing::SpelledOut(plan), engine_options));
+    OF_RETURN_IF_ERROR(engine->Run("train", 0, kSteps));
+    std::vector<Values> states;
+    for (const std::string& suffix : suffixes) {
+      OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("weights"), suffix));
+      OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("weights")));
+      const testing::WeightFile::Entry& entry = file.tensors.at("w");
+      states.emplace_back(entry.as<float>(), entry.as<float>() + entry.type.shape.count());
+    }
+    return states;
+  }
+
   static std::string With(const std::string& config, const std::string& family, double parameter) {
     return absl::StrCat(config, " compress { family: ", family, " default: ", parameter, " }");
   }
@@ -83,9 +114,6 @@ TEST_F(CompressedGradientsTest, TheBytesThatMoveAreThoseOfTheCodes) {
   }
 }
 
-constexpr int kRows = 8, kInputs = 5, kOutputs = 4, kSteps = 40;
-constexpr double kRate = 0.03, kDensity = 0.1;
-
 Values Drawn(int count, uint64_t seed) {
   std::mt19937_64 random(seed);
   Values values;
@@ -140,31 +168,46 @@ TEST_F(CompressedGradientsTest, TopKIsTheAuthorsAlgorithm) {
       b.SetLoss(Scale(ReduceSum(Square(apart)), 1.0 / kRows));
       return b.Finish();
     };
-    CompileOptions options;
-    options.job = "law";
-    ASSERT_OK_AND_ASSIGN(options.mesh, Mesh::Create({{"dp", ranks}}));
-    options.ranks_per_process = ranks;
-    options.optimizer.rule = "sgd";
-    options.schedule.learning_rate = kRate;
-    options.compress = {"dp", "TOPK", kDensity};
-    Program program;
     ASSERT_OK_AND_ASSIGN(Graph graph, make());
-    program.push_back(std::move(graph));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(program, options, ops_));
-    EngineOptions engine_options;
-    engine_options.on_fetch = [](const Fetched&) {};
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Engine> engine,
-                         Engine::Create(testing::SpelledOut(plan), engine_options));
-    ASSERT_OK(engine->Run("train", 0, kSteps));
-    ASSERT_OK(engine->SaveWeights(dir_.File("weights"), ""));
-    ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("weights")));
-    const float* const got = file.tensors.at("w").as<float>();
+    ASSERT_OK_AND_ASSIGN(const auto states, Train(std::move(graph), {"dp", "TOPK", kDensity}, ranks, {""}));
+    const Values& got = states[0];
     const Values want = TopKInDoubles(x, y, start, ranks);
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-5) << "element " << i;
     ends.push_back(want);
   }
   EXPECT_NE(ends[0], ends[1]);
   EXPECT_NE(ends[1], ends[2]);
+}
+
+// The gradient of a sum that is linear in w is the same in every step, so that all that was given is known.
+TEST_F(CompressedGradientsTest, WhatWasUsedAndWhatIsLeftIsWhatWasGiven) {
+  const Values x = Drawn(kRows * kInputs, 1), y = Drawn(kRows * kOutputs, 2), start = Drawn(kInputs * kOutputs, 3);
+  for (const CompressOptions& compress : {CompressOptions{"dp", "POWERSGD", 1}, {"dp", "TOPK", kDensity}}) {
+    for (const int ranks : {1, 2, 4}) {
+      SCOPED_TRACE(absl::StrCat(compress.codec, " on ", ranks));
+      GraphBuilder b(ops_, "train");
+      const auto fixed = [&](const std::string& name, int columns, const Values& values) {
+        return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, ListText(values), {{"dp", Sbp::Split(0)}},
+                          /*trainable=*/false);
+      };
+      const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, ListText(start));
+      b.SetLoss(ReduceSum(Mul(MatMul(fixed("x", kInputs, x), w), fixed("y", kOutputs, y))));
+      ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+      ASSERT_OK_AND_ASSIGN(const auto states, Train(std::move(graph), compress, ranks, {"", "/compress/error"}));
+      double most_left = 0;
+      for (int i = 0; i < kInputs * kOutputs; ++i) {
+        double gradient = 0, left = 0;
+        for (int row = 0; row < kRows; ++row) {
+          gradient += x[row * kInputs + i / kOutputs] * y[row * kOutputs + i % kOutputs];
+        }
+        for (int rank = 0; rank < ranks; ++rank) left += states[1][rank * kInputs * kOutputs + i];
+        const double used = (start[i] - states[0][i]) / kRate;
+        EXPECT_NEAR(used + left, kSteps * gradient, 2e-3) << "element " << i;
+        most_left = std::max(most_left, std::abs(left));
+      }
+      EXPECT_GT(most_left, 0.1) << "nothing is left, so that the error says nothing";
+    }
+  }
 }
 
 TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {

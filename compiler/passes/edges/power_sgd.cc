@@ -7,7 +7,7 @@
 //   error = M - sum             each rank's own addend, less its share of the sum
 //
 // Both products are linear in M, so they depend on the sum of the errors alone: how errors lie on ranks changes nothing
-// but rounding. A gradient of rank r or less is summed exactly, to rounding.
+// but rounding. Where M has a rank of r or less and Q spans its rows, as a drawn Q does, the sum is M to rounding.
 #include <algorithm>
 
 #include "compiler/passes/edges/codec.h"
