@@ -108,7 +108,9 @@ class Builder:
     def group_of(self, unit):
         """The generated source that includes the unit, with what else is compiled with it."""
         groups = self.build / "generated" / "groups"
-        including = [x for x in groups.rglob("*.cc") if f'#include "{unit}"' in x.read_text()]
+        used = " ".join(line for lines in self.lines.values() for line in lines)
+        including = [x for x in groups.rglob("*.cc")  # those of an earlier grouping lie there too
+                     if f'#include "{unit}"' in x.read_text() and str(x.relative_to(self.build)) in used]
         return including[0] if including else None
 
     def compile(self, mutation, folder, group=None):
