@@ -73,6 +73,18 @@ TEST_F(CompressedGradientsTest, PowerSgdTrainsAlikeUnderEveryLayout) {
   ExpectSameUnder(With(ConvNet(), "POWERSGD", 3), {{"mesh={dp:2}"}, {"mesh={dp:4}"}});
 }
 
+// Along other axes top-k is the same: of whole gradients. The other axis has as many ranks as the codes'.
+TEST_F(CompressedGradientsTest, TopKTrainsAlikeHoweverOtherAxesAre) {
+  last_bar_ = 1e-3;  // an element may be the last that is sent on one mesh and the first that is not on another
+  const std::string config = With(Gpt(), "TOPK", 0.1);
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome want, Run(config, {"mesh={dp:2}", "train.micro_batches=2"}));
+  for (const char* mesh : {"mesh={dp:2 tp:2}", "mesh={pp:2 dp:2}"}) {
+    SCOPED_TRACE(mesh);
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome got, Run(config, {mesh, "train.micro_batches=2"}));
+    ExpectSame(got, want);
+  }
+}
+
 // A batch of eight gives gradients of rank eight. The first step has them to rounding. Later ones begin with the factor
 // of the step before, whose directions may be nearly those that vanish now; what they miss is in the next step.
 TEST_F(CompressedGradientsTest, PowerSgdIsExactWhereGradientsHaveItsRank) {
