@@ -225,7 +225,7 @@ class WholeTest(InAFolder):
             self.assertEqual(code, 0, said)
             rows = self.rows()
             self.assertEqual([row["status"] for row in rows], ["skipped"] * len(rows), said)
-            self.assertEqual(len(rows), 15)
+            self.assertEqual(len(rows), 16)
             for row in rows:
                 if not row["text"].startswith("there is no"):  # a tool of CUDA's
                     self.assertIn(reason, row["text"])
@@ -234,6 +234,17 @@ class WholeTest(InAFolder):
         code, said = self.gpu_run("--pack", self.path / "none")
         self.assertEqual(code, 1)
         self.assertIn("tools/dev/gpu_pack makes it", said)
+
+    def test_of_the_steps_those_that_are_named_run_and_a_name_of_none_is_an_error(self):
+        text_pack(self.path / "pack.tar.xz", NO_GPU)
+        code, said = self.gpu_run("--pack", self.path / "pack.tar.xz", "--steps", "resnet,2 ranks")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(
+            [row["name"] for row in self.rows()], ["devices and versions", "2 ranks on one GPU", "resnet-stages"]
+        )
+        code, said = self.gpu_run("--pack", self.path / "pack.tar.xz", "--steps", "resnet,alexnet")
+        self.assertEqual(code, 1)
+        self.assertIn("no step's name holds 'alexnet': devices and versions, kernels_test,", said)
 
     def test_on_software_devices_ranks_share_a_gpu_and_losses_are_a_processors(self):
         if BUILD is None:

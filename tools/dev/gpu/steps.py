@@ -22,12 +22,15 @@ ONE_HOST_EACH = {
     "NCCL_NVLS_ENABLE": "0",
     "NCCL_DEBUG": "WARN",
 }
-# Of kernels_test: what compute-sanitizer watches. It is 10 to 100 times as slow.
-MEMCHECKED = "Devices/ConformanceTest.KernelsAgree*/cuda:Devices/PathsTest.*/cuda"
-RACECHECKED = "Devices/PathsTest.*/cuda:Devices/SoftmaxPartsTest.*/cuda"
+# Of kernels_test: what runs in many processes, each with its part of the cases, since references are the processor's
+# work; and what runs in a few.
+SHARDED = "Devices/ConformanceTest.KernelsAgree*/cuda:Devices/ConformanceTest.TwoRuns*/cuda"
+# What compute-sanitizer watches, by test; memory also in all cases of kernels. It is 10 to 100 times as slow.
+SANITIZED = "Devices/PathsTest.*/cuda:Devices/SoftmaxPartsTest.*/cuda"
+SANITIZED_CASES = "Devices/ConformanceTest.KernelsAgree*/cuda"
 # GPT-2 124M as it is trained on GPUs; the case's own batch is a processor's.
 GPT_SIZES = ("model.gpt.context=1024", "train.batch_size=16")
-JOB_SECONDS = 12  # for one of several jobs: what the others need is not used up by one that hangs
+JOB_SECONDS = 20  # for one of several jobs: what the others need is not used up by one that hangs
 RANKS_APART = 1e-4  # relative to the first, of the losses of several ranks and of one, in f32
 
 
@@ -44,21 +47,22 @@ class Steps:
     def all(self):
         """Their limits are 480 s together."""
         return [
-            Step("devices and versions", 20, self.devices),
-            Step("kernels_test", 40, self.kernels),
-            Step("jobs on one GPU", 20, self.cuda_jobs),
+            Step("devices and versions", 15, self.devices),
+            Step("kernels_test", 65, self.kernels),
+            Step("jobs on one GPU", 10, self.cuda_jobs),
             Step("2 ranks on one GPU", 20, partial(self.ranks, count=2, meshes=["dp:2", "tp:2", "pp:2"])),
-            Step("4 ranks on one GPU", 20, partial(self.ranks, count=4, meshes=["dp:2 tp:2", "pp:2 dp:2"])),
-            Step("memcheck", 25, partial(self.sanitizer, kind="memcheck", wanted=MEMCHECKED)),
-            Step("racecheck", 15, partial(self.sanitizer, kind="racecheck", wanted=RACECHECKED)),
-            Step("losses against a CPU's", 25, self.against_goldens),
-            Step("bench device", 10, self.bench_device),
-            Step("gpt2-124m f32", 60, self.contest_of("gpt2-124m", "compile", GPT_SIZES), stretches=True),
-            Step("gpt2-124m bf16", 60, self.contest_of("gpt2-124m-bf16", "eager,compile", GPT_SIZES), stretches=True),
-            Step("gpt2-1.5b bf16", 80, self.contest_of("gpt2-1.5b-bf16", "compile-layers"), stretches=True),
-            Step("resnet-stages", 45, self.contest_of("resnet-stages-64", "compile-channels-last"), stretches=True),
-            Step("graphs on and off", 15, self.graphs, stretches=True),
-            Step("slowest kernels by ncu", 25, self.profile, stretches=True),
+            Step("4 ranks on one GPU", 30, partial(self.ranks, count=4, meshes=["dp:2 tp:2", "pp:2 dp:2"])),
+            Step("memcheck", 35, partial(self.sanitizer, kind="memcheck", cases=SANITIZED_CASES)),
+            Step("racecheck", 35, partial(self.sanitizer, kind="racecheck")),
+            Step("losses against a CPU's", 15, self.against_goldens),
+            Step("bench device", 5, self.bench_device),
+            Step("gpt2-124m bf16", 55, self.contest_of("gpt2-124m-bf16", "compile", GPT_SIZES), stretches=True),
+            Step("gpt2-124m bf16, measured", 10, self.measured, stretches=True),
+            Step("gpt2-1.5b bf16", 60, self.contest_of("gpt2-1.5b-bf16", "compile-layers"), stretches=True),
+            Step("resnet-stages", 60, self.contest_of("resnet-stages-64", "compile-channels-last"), stretches=True),
+            Step("graphs on and off", 10, self.graphs, stretches=True),
+            Step("slowest kernels by ncu", 15, self.profile, stretches=True),
+            Step("gpt2-124m f32", 40, self.contest_of("gpt2-124m", "compile", GPT_SIZES), stretches=True),
         ]
 
     # ---- what the machine is
@@ -99,21 +103,31 @@ class Steps:
     # ---- tests
 
     def kernels(self, c):
-        """In as many processes as four, since references are the processor's work."""
-        shards = 1 if self.trial else max(1, min(4, (os.cpu_count() or 1) // 2))
-        wanted = "*Paths*.Nans*/cuda" if self.trial else "*cuda*:*Cuda*"
-        running = [
-            c.start(
-                [self.bin / "kernels_test", f"--gtest_filter={wanted}"],
-                {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)},
-            )
-            for i in range(shards)
-        ]
+        running = []
+        if not self.trial:
+            running = self.in_shards(c, [self.bin / "kernels_test", f"--gtest_filter={SHARDED}"], self.by_case)
+        wanted = "*Paths*.Nans*/cuda" if self.trial else f"*cuda*:*Cuda*-{SHARDED}"
+        running.append(c.start([self.bin / "kernels_test", f"--gtest_filter={wanted}"]))
         try:
             return self.told_by_tests(c, [c.wait(one) for one in running])
         except Overdue:
             self.show_failures(c, "".join(output.read_text(errors="replace") for output in c.outputs))
             raise
+
+    @staticmethod
+    def in_shards(c, arguments, part):
+        """The command once for each core but one, each with its part of what there is to do."""
+        count = max(1, min(15, (os.cpu_count() or 1) - 1))
+        return [c.start(arguments, part(i, count)) for i in range(count)]
+
+    @staticmethod
+    def by_case(i, count):
+        """Of the conformance tests, which go through cases."""
+        return {"ONEFLOW_TEST_SHARD": f"{i}/{count}"}
+
+    @staticmethod
+    def by_test(i, count):
+        return {"GTEST_TOTAL_SHARDS": str(count), "GTEST_SHARD_INDEX": str(i)}
 
     def cuda_jobs(self, c):
         wanted = "CudaLayouts*:*Ragged*"
@@ -148,32 +162,25 @@ class Steps:
             raise Skip(f"{c.without_gpu or 'all tests skip themselves'} ({passed} tests that need no GPU passed)")
         return f"{passed} passed" + (f", {skipped} skipped" if skipped else "")
 
-    def sanitizer(self, c, kind, wanted):
+    def sanitizer(self, c, kind, cases=None):
         checker = programs.needed_tool(c, "compute-sanitizer")
-        done = c.command(
-            [
-                checker,
-                "--tool",
-                kind,
-                "--kernel-name",
-                "kns=oneflow",
-                "--report-api-errors",
-                "no",
-                "--error-exitcode",
-                "9",
-                "--print-limit",
-                "20",
-                self.bin / "kernels_test",
-                f"--gtest_filter={wanted}",
-            ]
-        )
-        said = re.findall(r"^========= .*", done.text, re.M)
-        c.show("\n".join(said[-60:]))
-        if "not supported" in done.text.lower() and done.code != 0:
-            raise Skip(done.last())
-        if done.code != 0:
-            raise Fail((said or [done.last()])[-1])
-        return (said or ["no error"])[-1].strip("= ")
+        watched = [checker, "--tool", kind, "--kernel-name", "kns=oneflow", "--report-api-errors", "no"]
+        watched += ["--error-exitcode", "9", "--print-limit", "20", self.bin / "kernels_test"]
+        running = self.in_shards(c, [*watched, f"--gtest_filter={SANITIZED}"], self.by_test)
+        if cases:
+            running += self.in_shards(c, [*watched, f"--gtest_filter={cases}"], self.by_case)
+        lines = []
+        for done in [c.wait(one) for one in running]:
+            said = re.findall(r"^========= .*", done.text, re.M)
+            lines += said[-20:]
+            if "not supported" in done.text.lower() and done.code != 0:
+                raise Skip(done.last())
+            if done.code != 0:
+                c.show("\n".join(said[-60:]))
+                raise Fail((said or [done.last()])[-1])
+        c.show("\n".join(sorted(set(lines))))
+        summaries = sorted({line.strip("= ") for line in lines if "SUMMARY" in line})
+        return f"{len(running)} processes: {'; '.join(summaries)}"
 
     # ---- jobs
 
@@ -365,6 +372,21 @@ class Steps:
 
         look(report, "")
         return found
+
+    def measured(self, c):
+        """The same step with the fastest of the library's algorithms for each product, instead of its first choice."""
+        if self.trial:
+            raise Skip("a whole model takes a software device hours")
+        figures = c.temporary / "measured.json"
+        arguments = [self.oneflow, "bench", "--cases", "gpt2-124m-bf16", "--rounds", 1, "--json", figures, *ON_CUDA]
+        for one in GPT_SIZES:
+            arguments += ["--set", one]
+        env = {"ONEFLOW_CUDA_MEASURE": "1", "ONEFLOW_CUDA_PRODUCTS": str(c.temporary / "products.txt")}
+        done = c.succeed(arguments, env)
+        c.show("\n".join(re.findall(r"^ .*(?:engine|matmul).*", done.text, re.M)))
+        [(_, one)] = self.contests_in(json.loads(figures.read_text()))
+        seconds = c.figures["step_seconds"] = one["engine"]["rounds"][0]["step_seconds"]
+        return f"{1e3 * seconds:.1f} ms a step"
 
     def graphs(self, c):
         seconds = {}
