@@ -30,34 +30,54 @@ const char* Embedding(const KernelArgs& args) {
   return ByFloat(args.out[0].dtype, [&]<typename To>() { return LookUp<To>(args); });
 }
 
-// The threads share the columns. What is there before: `a`, which may be dw itself; null: zeros.
+// A block takes kThreads columns of its rows, each thread one. It adds up in memory of the block: many of the indices
+// may be of one row, and a sum in memory of the device would wait for it each time. What is there before: `a`, which
+// may be dw itself; null: zeros.
 template <typename T>
-__global__ void EmbeddingGradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, const float* a, const T* dy,
-                                    const int32_t* ids, float* dw) {
+__global__ void EmbeddingGradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, Divisor<uint64_t> strips,
+                                    int64_t tasks, const float* a, const T* dy, const int32_t* ids, float* dw) {
+  constexpr int kAtOnce = 8;  // reads on their way
   __shared__ OwnEntries own;
-  ForOwnRows(rows, [&](int64_t begin, int64_t end) {
-    if (a != dw) {
-      for (int64_t i = begin * h + threadIdx.x; i < end * h; i += kThreads) dw[i] = a == nullptr ? 0.0f : a[i];
+  __shared__ float sums[kOwnRows][kThreads];
+  for (int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    const auto [run, strip] = strips.Divide(static_cast<uint64_t>(task));
+    const int64_t begin = static_cast<int64_t>(run) * kOwnRows, end = begin + kOwnRows < rows ? begin + kOwnRows : rows;
+    const int64_t column = static_cast<int64_t>(strip) * kThreads + threadIdx.x;
+    const bool is_column = column < h;
+    for (int64_t row = begin; row < end && is_column; ++row) {
+      sums[row - begin][threadIdx.x] = a == nullptr ? 0.0f : a[row * h + column];
     }
+    bool changed = a != dw;
     for (int64_t piece = 0; piece < n; piece += kThreads) {
       const int64_t i = piece + threadIdx.x;
       const int count = own.List(i < n ? ids[i] - first : -1, begin, end);
-      for (int64_t column = threadIdx.x; count > 0 && column < h; column += kThreads) {
-        for (int k = 0; k < count; ++k) {
-          dw[own.row[k] * h + column] += Widen(dy[(piece + own.position[k]) * h + column]);
+      changed = changed || count > 0;
+      for (int k = 0; k < count && is_column; k += kAtOnce) {
+        float read[kAtOnce];
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          read[j] = k + j < count ? Widen(dy[(piece + own.position[k + j]) * h + column]) : 0.0f;
+        }
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (k + j < count) sums[own.row[k + j] - begin][threadIdx.x] += read[j];
         }
       }
     }
-  });
+    for (int64_t row = begin; row < end && is_column && changed; ++row) {
+      dw[row * h + column] = sums[row - begin][threadIdx.x];
+    }
+  }
 }
 
 template <typename T>
 const char* AddRows(const KernelArgs& args, const float* a, const TensorArg& dy, const TensorArg& ids) {
   const TensorArg& out = args.out[0];
   if (out.count == 0) return nullptr;
-  const int64_t rows = out.dims[0];
-  return Launch({Stream(args), Blocks(rows, kOwnRows)}, EmbeddingGradKernel<T>, ids.count, out.start[0], rows,
-                out.dims[1], a, dy.as<const T>(), ids.as<const int32_t>(), out.as<float>());
+  const int64_t rows = out.dims[0], h = out.dims[1];
+  const int64_t strips = (h + kThreads - 1) / kThreads, tasks = (rows + kOwnRows - 1) / kOwnRows * strips;
+  return Launch({Stream(args), Blocks(tasks, 1)}, EmbeddingGradKernel<T>, ids.count, out.start[0], rows, h,
+                Divisor<uint64_t>(strips), tasks, a, dy.as<const T>(), ids.as<const int32_t>(), out.as<float>());
 }
 
 // in: dy[T...,h], ids[T...]; out: dw[v,h].

@@ -4,10 +4,26 @@
 // that of the bias.
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/float_functions.cuh"
-#include "kernels/cuda/half.cuh"
 
 namespace oneflow::cuda {
 namespace {
+
+template <typename T>
+struct AddBiasGelu {
+  template <int kLanes>
+  __device__ void operator()(int64_t i, int64_t column) const {
+    float v[kLanes], bias[kLanes];
+    ReadPack(x + i, v);
+    ReadPack(b + column, bias);
+    for (int k = 0; k < kLanes; ++k) v[k] = Widen(Narrow<T>(v[k] + bias[k]));
+    WritePack(h + i, v);
+    for (int k = 0; k < kLanes; ++k) v[k] = GeluOf(v[k]);
+    WritePack(y + i, v);
+  }
+  const T* x;
+  const float* b;
+  T *h, *y;
+};
 
 // in: x, b; out: h, y.
 template <typename T>
@@ -15,14 +31,24 @@ const char* BiasAddGelu(const KernelArgs& args) {
   const T* const x = args.in[0].as<const T>();
   const float* const b = args.in[1].as<const float>();
   T *const h = args.out[0].as<T>(), *const y = args.out[1].as<T>();
-  return ForEach(Stream(args), {Rows(args.in[0]), Columns(args.in[0])},
-                 [=] __device__(int64_t i, int64_t, int64_t column) {
-                   h[i] = Narrow<T>(Widen(x[i]) + b[column]);
-                   y[i] = Narrow<T>(GeluOf(Widen(h[i])));
-                 });
+  return ForPacks<T>(Stream(args), Rows(args.in[0]), Columns(args.in[0]), {x, b, h, y}, AddBiasGelu<T>{x, b, h, y});
 }
 
 size_t SumsWorkspace(const KernelArgs& args) { return ColumnSumsBytes<1>(Rows(args.in[0]), Columns(args.in[0])); }
+
+template <typename T>
+struct GeluTerms {
+  template <int kLanes>
+  __device__ void operator()(int64_t, int64_t, int64_t i, float (&terms)[1][kLanes]) const {
+    float slope[kLanes], at[kLanes];
+    ReadPack(dy + i, slope);
+    ReadPack(h + i, at);
+    for (int k = 0; k < kLanes; ++k) terms[0][k] = Widen(Narrow<T>(GeluGradOf(slope[k], at[k])));
+    WritePack(d + i, terms[0]);
+  }
+  const T *dy, *h;
+  T* d;
+};
 
 // in: dy, h; out: d, db. What sums over rows comes to every element once, and writes d as it does.
 template <typename T>
@@ -31,12 +57,8 @@ const char* GeluBiasGrad(const KernelArgs& args) {
   if (c == 0) return nullptr;
   const T *const dy = args.in[0].as<const T>(), *const h = args.in[1].as<const T>();
   T* const d = args.out[0].as<T>();
-  const auto terms = [=] __device__(int64_t row, int64_t column) {
-    const int64_t i = row * c + column;
-    d[i] = Narrow<T>(GeluGradOf(Widen(dy[i]), Widen(h[i])));
-    return Terms<1>{Widen(d[i])};
-  };
-  return ColumnSums<1>(Stream(args), Rows(args.in[0]), c, terms, args.workspace, {args.out[1].as<float>()});
+  return ColumnSums<1, T>(Stream(args), Rows(args.in[0]), c, {dy, h, d}, GeluTerms<T>{dy, h, d}, args.workspace,
+                          {args.out[1].as<float>()});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <sstream>
+#include <utility>
 
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/runtime.h"
@@ -29,13 +30,15 @@ std::string Product2d::ToString() const {
   text << (RoundsToTf32() ? "tf32" : Name(in)) << " " << Name(out) << " " << (transpose_a ? "t" : "n")
        << (transpose_b ? "t" : "n") << " " << m << "x" << n << "x" << k << " x" << batch << " " << a_stride << " "
        << b_stride << " " << c_stride << " sum " << accumulate << " align " << alignment;
+  if (a_row != 0 || b_row != 0 || c_row != 0) text << " rows " << a_row << " " << b_row << " " << c_row;
   return text.str();
 }
 
 // A row-major [rows, columns] matrix as cuBLAS sees it: column-major, transposed.
-Gemm::Layout Gemm::MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t batch, int64_t stride) {
+Gemm::Layout Gemm::MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t row, int64_t batch, int64_t stride) {
   cublasLtMatrixLayout_t raw = nullptr;
-  if (cublasLtMatrixLayoutCreate(&raw, LibraryType(dtype), columns, rows, columns) != CUBLAS_STATUS_SUCCESS) {
+  const int64_t lead = row == 0 ? columns : row;
+  if (cublasLtMatrixLayoutCreate(&raw, LibraryType(dtype), columns, rows, lead) != CUBLAS_STATUS_SUCCESS) {
     return nullptr;
   }
   Layout layout(raw);
@@ -79,11 +82,13 @@ bool Gemm::Describe(const Product2d& p) {
     return cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
   };
   if (!set(CUBLASLT_MATMUL_DESC_TRANSA, first) || !set(CUBLASLT_MATMUL_DESC_TRANSB, second)) return false;
-  a_ =
-      p.transpose_a ? MakeLayout(p.in, p.k, p.m, p.batch, p.a_stride) : MakeLayout(p.in, p.m, p.k, p.batch, p.a_stride);
-  b_ =
-      p.transpose_b ? MakeLayout(p.in, p.n, p.k, p.batch, p.b_stride) : MakeLayout(p.in, p.k, p.n, p.batch, p.b_stride);
-  c_ = MakeLayout(p.out, p.m, p.n, p.batch, p.c_stride);
+  const auto layout = [&](bool transposed, int64_t rows, int64_t columns, int64_t row, int64_t stride) {
+    if (transposed) std::swap(rows, columns);
+    return MakeLayout(p.in, rows, columns, row, p.batch, stride);
+  };
+  a_ = layout(p.transpose_a, p.m, p.k, p.a_row, p.a_stride);
+  b_ = layout(p.transpose_b, p.k, p.n, p.b_row, p.b_stride);
+  c_ = MakeLayout(p.out, p.m, p.n, p.c_row, p.batch, p.c_stride);
   return a_ != nullptr && b_ != nullptr && c_ != nullptr;
 }
 
@@ -148,8 +153,12 @@ bool Gemm::Measure(const Product2d& p, const std::vector<cublasLtMatmulAlgo_t>& 
   const auto bytes = [&](DType dtype, int64_t count, int64_t stride) {
     return static_cast<size_t>(count + (p.batch - 1) * stride) * SizeOf(dtype);
   };
-  Trial trial({bytes(p.in, p.m * p.k, p.a_stride), bytes(p.in, p.k * p.n, p.b_stride),
-               bytes(p.out, p.m * p.n, p.c_stride), kGemmWorkspaceBytes});
+  const auto count = [](bool transposed, int64_t rows, int64_t columns, int64_t row) {
+    return row == 0 ? rows * columns : (transposed ? columns : rows) * row;
+  };
+  Trial trial({bytes(p.in, count(p.transpose_a, p.m, p.k, p.a_row), p.a_stride),
+               bytes(p.in, count(p.transpose_b, p.k, p.n, p.b_row), p.b_stride),
+               bytes(p.out, count(false, p.m, p.n, p.c_row), p.c_stride), kGemmWorkspaceBytes});
   double fastest = INFINITY;
   size_t chosen = 0;
   for (size_t i = 0; i < candidates.size() && trial.error == nullptr; ++i) {

@@ -25,19 +25,20 @@ namespace oneflow::cuda {
 inline constexpr size_t kGemmWorkspaceBytes = (size_t{32} << 20) + 256;
 
 // c[m,n] = op(a) op(b), all row-major; op transposes where asked. `batch` products at once; strides in elements, 0
-// repeats.
+// repeats. From row to row of an operand are as many elements as it has columns, or `..._row`.
 struct Product2d {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1, a_stride = 0, b_stride = 0, c_stride = 0;
+  int64_t a_row = 0, b_row = 0, c_row = 0;  // 0: rows lie one behind the other
   DType in = DType::kFloat32, out = DType::kFloat32;
   bool accumulate = false;  // c += op(a) op(b)
   bool tf32 = false;        // operands of f32 may be rounded to TF32
   uint32_t alignment = 64;  // bytes to which all operands are aligned
 
   bool RoundsToTf32() const { return tf32 && in == DType::kFloat32; }
-  // The product as text, its key in files of algorithms: "bf16 f32 nt 4096x3072x768 x1 0 0 0 sum 0 align 64"; With
-  // `tf32` the first "f32" is "tf32".
+  // The product as text, its key in files of algorithms: "bf16 f32 nt 4096x3072x768 x1 0 0 0 sum 0 align 64"; with
+  // `tf32` the first "f32" is "tf32", and behind it are the lengths of rows where one is given: "rows 0 0 3136".
   std::string ToString() const;
 };
 
@@ -61,7 +62,7 @@ class Gemm {
   using Owned = std::unique_ptr<T, Destroy<T, kDestroy>>;
   using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
-  static Layout MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t batch, int64_t stride);
+  static Layout MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t row, int64_t batch, int64_t stride);
   // These return false, or no result, if the library refuses.
   bool Describe(const Product2d& p);
   std::vector<cublasLtMatmulAlgo_t> Candidates(const Product2d& p, int most) const;

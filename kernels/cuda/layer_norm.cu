@@ -11,49 +11,79 @@ struct LayerNorm {
   static constexpr int kParameters = 2;  // gamma, beta
   static constexpr int kStatistics = 2;  // mean, rstd
 
-  template <int kTeam, typename T>
+  template <int kTeam, int kLanes, typename T>
   static __device__ void Row(const Team<kTeam>& team, int64_t row, int64_t c, float epsilon,
                              const NormOperands<LayerNorm, T>& all) {
-    const float *const gamma = all.parameters.of[0], *const beta = all.parameters.of[1];
-    const NormRows<T>& x = all.x;
     const int64_t begin = row * c;
     float sum = 0, squares = 0;
-    for (int64_t i = team.member(); i < c; i += kTeam) sum += x.First(begin + i);
+    ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
+      float x[kLanes];
+      all.x.First(begin + i, x);
+      for (int k = 0; k < kLanes; ++k) sum += x[k];
+    });
     const float mean = Reduce<kTeam>(sum, SumOf()) / static_cast<float>(c);
-    for (int64_t i = team.member(); i < c; i += kTeam) squares += (x.at(begin + i) - mean) * (x.at(begin + i) - mean);
+    ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
+      float x[kLanes];
+      all.x.Again(begin + i, x);
+      for (int k = 0; k < kLanes; ++k) squares += (x[k] - mean) * (x[k] - mean);
+    });
     const float rstd = 1.0f / sqrtf(Reduce<kTeam>(squares, SumOf()) / static_cast<float>(c) + epsilon);
-    for (int64_t i = team.member(); i < c; i += kTeam) {
-      all.y[begin + i] = Narrow<T>((x.at(begin + i) - mean) * rstd * gamma[i] + beta[i]);
-    }
+    ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
+      float x[kLanes], gamma[kLanes], beta[kLanes];
+      all.x.Again(begin + i, x);
+      ReadPack(all.parameters.of[0] + i, gamma);
+      ReadPack(all.parameters.of[1] + i, beta);
+      for (int k = 0; k < kLanes; ++k) x[k] = (x[k] - mean) * rstd * gamma[k] + beta[k];
+      WritePack(all.y + begin + i, x);
+    });
     if (team.member() != 0) return;
     all.statistics.of[0][row] = mean;
     all.statistics.of[1][row] = rstd;
   }
 
-  template <int kTeam, typename T>
+  template <int kTeam, int kLanes, typename T>
   static __device__ void GradRow(const Team<kTeam>& team, int64_t row, int64_t c,
                                  const NormGradOperands<LayerNorm, T>& all) {
-    const T *const dy = all.dy + row * c, *const x = all.x + row * c;
+    const int64_t begin = row * c;
     const float mean = all.statistics.of[0][row], rstd = all.statistics.of[1][row];
     float sum_g = 0, sum_gh = 0;
-    for (int64_t i = team.member(); i < c; i += kTeam) {
-      const float g = Widen(dy[i]) * all.gamma[i];
-      sum_g += g;
-      sum_gh += g * ((Widen(x[i]) - mean) * rstd);
-    }
+    // f(i, g, h) for packs of the row.
+    const auto for_packs = [&](auto f) {
+      ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
+        float g[kLanes], h[kLanes], gamma[kLanes];
+        ReadPack(all.dy + begin + i, g);
+        ReadPack(all.x + begin + i, h);
+        ReadPack(all.gamma + i, gamma);
+        for (int k = 0; k < kLanes; ++k) {
+          g[k] *= gamma[k];
+          h[k] = (h[k] - mean) * rstd;
+        }
+        f(i, g, h);
+      });
+    };
+    for_packs([&](int64_t, const float(&g)[kLanes], const float(&h)[kLanes]) {
+      for (int k = 0; k < kLanes; ++k) {
+        sum_g += g[k];
+        sum_gh += g[k] * h[k];
+      }
+    });
     const float mean_g = Reduce<kTeam>(sum_g, SumOf()) / static_cast<float>(c);
     const float mean_gh = Reduce<kTeam>(sum_gh, SumOf()) / static_cast<float>(c);
-    for (int64_t i = team.member(); i < c; i += kTeam) {
-      const float h = (Widen(x[i]) - mean) * rstd, other = all.Other(row * c + i);
-      all.dx[row * c + i] = Narrow<T>(other + rstd * (Widen(dy[i]) * all.gamma[i] - mean_g - h * mean_gh));
-    }
+    for_packs([&](int64_t i, float(&g)[kLanes], const float(&h)[kLanes]) {
+      for (int k = 0; k < kLanes; ++k) g[k] = rstd * (g[k] - mean_g - h[k] * mean_gh);
+      all.Write(begin + i, g);
+    });
   }
 
   // For dgamma and dbeta.
-  template <typename T>
-  static __device__ Terms<2> TermsOf(int64_t row, int64_t at, const NormGradOperands<LayerNorm, T>& all) {
-    const float dy = Widen(all.dy[at]);
-    return {dy * ((Widen(all.x[at]) - all.statistics.of[0][row]) * all.statistics.of[1][row]), dy};
+  template <int kLanes, typename T>
+  static __device__ void TermsOf(int64_t row, const NormGradOperands<LayerNorm, T>& all, const float (&dy)[kLanes],
+                                 const float (&x)[kLanes], float (&terms)[2][kLanes]) {
+    const float mean = all.statistics.of[0][row], rstd = all.statistics.of[1][row];
+    for (int k = 0; k < kLanes; ++k) {
+      terms[0][k] = dy[k] * ((x[k] - mean) * rstd);
+      terms[1][k] = dy[k];
+    }
   }
 };
 

@@ -3,12 +3,11 @@
 //
 //   kParameters   gamma, and beta if there is one; the gradient sums as many terms over the rows
 //   kStatistics   the numbers of each row that the gradient needs again
-//   Row, GradRow  a team computes y and the statistics of a row; dx of a row
-//   TermsOf       what an element adds to the gradients of the parameters
+//   Row, GradRow  a team computes y and the statistics of a row; dx of a row; kLanes neighbours at once
+//   TermsOf       what elements add to the gradients of the parameters
 #pragma once
 
 #include "kernels/cuda/column_sums.cuh"
-#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -18,6 +17,12 @@ struct Floats {
   F* of[kCount];
 };
 
+// f(i) for the packs of kLanes elements of a row of c that are this thread's; i is the first element.
+template <int kLanes, int kTeam, typename F>
+__device__ void ForOwnPacks(const Team<kTeam>& team, int64_t c, F f) {
+  for (int64_t i = team.member() * kLanes; i < c; i += kTeam * kLanes) f(i);
+}
+
 // The rows that a norm takes: those of x, or of the sum of a and b as it was rounded. The sum may lie in either
 // operand's memory, since a thread reads again only what it wrote itself.
 template <typename T>
@@ -26,14 +31,20 @@ struct NormRows {
   const T* b = nullptr;  // null: there is no sum
   T* sum = nullptr;
 
-  // Element i, before the same thread asks for it as at(i).
-  __device__ float First(int64_t i) const {
-    if (b == nullptr) return Widen(x[i]);
-    const T rounded = Narrow<T>(Widen(x[i]) + Widen(b[i]));
-    sum[i] = rounded;
-    return Widen(rounded);
+  // Elements i, i + 1, ..., before the same thread asks for them again.
+  template <int kLanes>
+  __device__ void First(int64_t i, float (&v)[kLanes]) const {
+    ReadPack(x + i, v);
+    if (b == nullptr) return;
+    float other[kLanes];
+    ReadPack(b + i, other);
+    for (int k = 0; k < kLanes; ++k) v[k] = Widen(Narrow<T>(v[k] + other[k]));
+    WritePack(sum + i, v);
   }
-  __device__ float at(int64_t i) const { return Widen(b == nullptr ? x[i] : sum[i]); }
+  template <int kLanes>
+  __device__ void Again(int64_t i, float (&v)[kLanes]) const {
+    ReadPack((b == nullptr ? x : sum) + i, v);
+  }
 };
 
 template <typename Norm, typename T>
@@ -44,10 +55,23 @@ struct NormOperands {
   Floats<float, Norm::kStatistics> statistics;
 };
 
-template <typename Norm, int kTeam, typename T>
+template <typename Norm, int kTeam, int kLanes, typename T>
 __global__ void NormKernel(int64_t rows, int64_t c, float epsilon, NormOperands<Norm, T> all) {
   const Team<kTeam> team;
-  for (int64_t row = team.first(); row < rows; row += team.stride()) Norm::Row(team, row, c, epsilon, all);
+  for (int64_t row = team.first(); row < rows; row += team.stride()) {
+    Norm::template Row<kTeam, kLanes>(team, row, c, epsilon, all);
+  }
+}
+
+// Columns up to which a warp takes a row: 8 packs of a lane, or 32 elements.
+template <int kLanes>
+inline constexpr int64_t kWarpOfPacks = kLanes == 1 ? kWarpColumns : kWarp* kLanes * 8;
+
+template <typename Norm, int kLanes, typename T>
+const char* LaunchNorm(const KernelArgs& args, const NormOperands<Norm, T>& all) {
+  return LaunchRows<kWarpOfPacks<kLanes>>(args, Rows(args.in[0]), Columns(args.in[0]),
+                                          NormKernel<Norm, kWarp, kLanes, T>, NormKernel<Norm, kThreads, kLanes, T>,
+                                          static_cast<float>(args.attrs->Double("epsilon", 1e-5)), all);
 }
 
 // in: x and the parameters; out: y and the statistics. With a sum, a and b in x's place, and x before the outputs.
@@ -57,14 +81,25 @@ const char* RunNorm(const KernelArgs& args) {
   if (kAdd) all.x = {args.in[0].as<const T>(), args.in[1].as<const T>(), args.out[0].as<T>()};
   for (int i = 0; i < Norm::kParameters; ++i) all.parameters.of[i] = args.in[kAdd + 1 + i].as<const float>();
   for (int i = 0; i < Norm::kStatistics; ++i) all.statistics.of[i] = args.out[kAdd + 1 + i].as<float>();
-  return LaunchRows(args, Rows(args.in[0]), Columns(args.in[0]), NormKernel<Norm, kWarp, T>,
-                    NormKernel<Norm, kThreads, T>, static_cast<float>(args.attrs->Double("epsilon", 1e-5)), all);
+  constexpr int kLanes = kPackLanes<T>;
+  const float* const last_parameter = all.parameters.of[Norm::kParameters - 1];
+  const bool packs =
+      CanPack<kLanes>(Columns(args.in[0]), {all.x.x, all.x.b, all.x.sum, all.y, all.parameters.of[0], last_parameter});
+  return packs ? LaunchNorm<Norm, kLanes>(args, all) : LaunchNorm<Norm, 1>(args, all);
 }
 
 template <typename Norm, typename T>
 struct NormGradOperands {
-  // What dx is added to.
-  __device__ float Other(int64_t i) const { return other == nullptr ? 0.0f : Widen(other[i]); }
+  // dx[i, i + 1, ...] = v, and what it is added to.
+  template <int kLanes>
+  __device__ void Write(int64_t i, float (&v)[kLanes]) const {
+    if (other != nullptr) {
+      float more[kLanes];
+      ReadPack(other + i, more);
+      for (int k = 0; k < kLanes; ++k) v[k] += more[k];
+    }
+    WritePack(dx + i, v);
+  }
 
   const T* other;  // null: zeros
   const T *dy, *x;
@@ -73,11 +108,32 @@ struct NormGradOperands {
   T* dx;
 };
 
-template <typename Norm, int kTeam, typename T>
+template <typename Norm, int kTeam, int kLanes, typename T>
 __global__ void NormGradKernel(int64_t rows, int64_t c, NormGradOperands<Norm, T> all) {
   const Team<kTeam> team;
-  for (int64_t row = team.first(); row < rows; row += team.stride()) Norm::GradRow(team, row, c, all);
+  for (int64_t row = team.first(); row < rows; row += team.stride()) {
+    Norm::template GradRow<kTeam, kLanes>(team, row, c, all);
+  }
 }
+
+template <typename Norm, int kLanes, typename T>
+const char* LaunchNormGrad(const KernelArgs& args, int64_t rows, int64_t c, const NormGradOperands<Norm, T>& all) {
+  return LaunchRows<kWarpOfPacks<kLanes>>(args, rows, c, NormGradKernel<Norm, kWarp, kLanes, T>,
+                                          NormGradKernel<Norm, kThreads, kLanes, T>, all);
+}
+
+// What elements add to the gradients of the parameters.
+template <typename Norm, typename T>
+struct NormTerms {
+  template <int kLanes>
+  __device__ void operator()(int64_t row, int64_t, int64_t i, float (&terms)[Norm::kParameters][kLanes]) const {
+    float dy[kLanes], x[kLanes];
+    ReadPack(all.dy + i, dy);
+    ReadPack(all.x + i, x);
+    Norm::TermsOf(row, all, dy, x, terms);
+  }
+  NormGradOperands<Norm, T> all;
+};
 
 // in: dy, x, gamma and the statistics, before them what dx is added to; out: dx and the gradients of the parameters.
 template <typename Norm, typename T, bool kAdd>
@@ -90,14 +146,16 @@ const char* RunNormGrad(const KernelArgs& args) {
                                    .gamma = args.in[kAdd + 2].as<const float>(),
                                    .dx = args.out[0].as<T>()};
   for (int i = 0; i < Norm::kStatistics; ++i) all.statistics.of[i] = args.in[kAdd + 3 + i].as<const float>();
+  constexpr int kLanes = kPackLanes<T>;
+  const bool packs = CanPack<kLanes>(c, {all.other, all.dy, all.x, all.gamma, all.dx});
   if (const char* error =
-          LaunchRows(args, rows, c, NormGradKernel<Norm, kWarp, T>, NormGradKernel<Norm, kThreads, T>, all)) {
+          packs ? LaunchNormGrad<Norm, kLanes>(args, rows, c, all) : LaunchNormGrad<Norm, 1>(args, rows, c, all)) {
     return error;
   }
   SumPointers<Norm::kParameters> sums;
   for (int i = 0; i < Norm::kParameters; ++i) sums.sum[i] = args.out[1 + i].as<float>();
-  const auto terms = [=] __device__(int64_t row, int64_t column) { return Norm::TermsOf(row, row * c + column, all); };
-  return ColumnSums<Norm::kParameters>(Stream(args), rows, c, terms, args.workspace, sums);
+  return ColumnSums<Norm::kParameters, T>(Stream(args), rows, c, {all.dy, all.x}, NormTerms<Norm, T>{all},
+                                          args.workspace, sums);
 }
 
 template <typename Norm>

@@ -10,41 +10,63 @@ struct RmsNorm {
   static constexpr int kParameters = 1;  // gamma
   static constexpr int kStatistics = 1;  // rstd
 
-  template <int kTeam, typename T>
+  template <int kTeam, int kLanes, typename T>
   static __device__ void Row(const Team<kTeam>& team, int64_t row, int64_t c, float epsilon,
                              const NormOperands<RmsNorm, T>& all) {
-    const float* const gamma = all.parameters.of[0];
     const int64_t begin = row * c;
     float squares = 0;
-    for (int64_t i = team.member(); i < c; i += kTeam) {
-      const float element = all.x.First(begin + i);
-      squares += element * element;
-    }
+    ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
+      float x[kLanes];
+      all.x.First(begin + i, x);
+      for (int k = 0; k < kLanes; ++k) squares += x[k] * x[k];
+    });
     const float rstd = 1.0f / sqrtf(Reduce<kTeam>(squares, SumOf()) / static_cast<float>(c) + epsilon);
-    for (int64_t i = team.member(); i < c; i += kTeam) {
-      all.y[begin + i] = Narrow<T>(all.x.at(begin + i) * rstd * gamma[i]);
-    }
+    ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
+      float x[kLanes], gamma[kLanes];
+      all.x.Again(begin + i, x);
+      ReadPack(all.parameters.of[0] + i, gamma);
+      for (int k = 0; k < kLanes; ++k) x[k] = x[k] * rstd * gamma[k];
+      WritePack(all.y + begin + i, x);
+    });
     if (team.member() == 0) all.statistics.of[0][row] = rstd;
   }
 
-  template <int kTeam, typename T>
+  template <int kTeam, int kLanes, typename T>
   static __device__ void GradRow(const Team<kTeam>& team, int64_t row, int64_t c,
                                  const NormGradOperands<RmsNorm, T>& all) {
-    const T *const dy = all.dy + row * c, *const x = all.x + row * c;
+    const int64_t begin = row * c;
     const float rstd = all.statistics.of[0][row];
     float sum_gh = 0;
-    for (int64_t i = team.member(); i < c; i += kTeam) sum_gh += Widen(dy[i]) * all.gamma[i] * (Widen(x[i]) * rstd);
+    // f(i, g, h) for packs of the row.
+    const auto for_packs = [&](auto f) {
+      ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
+        float g[kLanes], h[kLanes], gamma[kLanes];
+        ReadPack(all.dy + begin + i, g);
+        ReadPack(all.x + begin + i, h);
+        ReadPack(all.gamma + i, gamma);
+        for (int k = 0; k < kLanes; ++k) {
+          g[k] *= gamma[k];
+          h[k] *= rstd;
+        }
+        f(i, g, h);
+      });
+    };
+    for_packs([&](int64_t, const float(&g)[kLanes], const float(&h)[kLanes]) {
+      for (int k = 0; k < kLanes; ++k) sum_gh += g[k] * h[k];
+    });
     const float mean_gh = Reduce<kTeam>(sum_gh, SumOf()) / static_cast<float>(c);
-    for (int64_t i = team.member(); i < c; i += kTeam) {
-      const float g = Widen(dy[i]) * all.gamma[i];
-      all.dx[row * c + i] = Narrow<T>(all.Other(row * c + i) + rstd * (g - Widen(x[i]) * rstd * mean_gh));
-    }
+    for_packs([&](int64_t i, float(&g)[kLanes], const float(&h)[kLanes]) {
+      for (int k = 0; k < kLanes; ++k) g[k] = rstd * (g[k] - h[k] * mean_gh);
+      all.Write(begin + i, g);
+    });
   }
 
   // For dgamma.
-  template <typename T>
-  static __device__ Terms<1> TermsOf(int64_t row, int64_t at, const NormGradOperands<RmsNorm, T>& all) {
-    return {Widen(all.dy[at]) * (Widen(all.x[at]) * all.statistics.of[0][row])};
+  template <int kLanes, typename T>
+  static __device__ void TermsOf(int64_t row, const NormGradOperands<RmsNorm, T>& all, const float (&dy)[kLanes],
+                                 const float (&x)[kLanes], float (&terms)[1][kLanes]) {
+    const float rstd = all.statistics.of[0][row];
+    for (int k = 0; k < kLanes; ++k) terms[0][k] = dy[k] * (x[k] * rstd);
   }
 };
 

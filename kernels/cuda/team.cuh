@@ -59,13 +59,13 @@ struct Team {
   __device__ int member() const { return threadIdx.x % kTeam; }
 };
 
-// Launches kernel(rows, c, p...) with the teams that rows of c columns deserve: `warps` or `blocks`, which are one
-// kernel for both. Null where there are no rows.
-template <typename... P, typename... A>
+// Launches kernel(rows, c, p...) with the teams that rows of c columns deserve: `warps` for rows of up to `most`
+// columns, else `blocks`, which are one kernel for both. Null where there are no rows.
+template <int64_t most = kWarpColumns, typename... P, typename... A>
 const char* LaunchRows(const KernelArgs& args, int64_t rows, int64_t c, void (*warps)(int64_t, int64_t, P...),
                        void (*blocks)(int64_t, int64_t, P...), A&&... p) {
   if (rows == 0) return nullptr;
-  if (c <= kWarpColumns) return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, warps, rows, c, p...);
+  if (c <= most) return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, warps, rows, c, p...);
   return Launch({Stream(args), Blocks(rows, 1)}, blocks, rows, c, p...);
 }
 

@@ -332,6 +332,11 @@ TEST_P(PathsTest, AHeadMayHaveSeveralBlocks) {
   ExpectReference({"matmul_cross_entropy_grad", "two blocks", attrs, {x, w, labels, r.Uniform({rows}, 0, 1e-3)}, 1e-4});
   const auto half = [](const RefTensor& of) { return Of(DType::kBFloat16, of); };
   ExpectReference({"matmul_cross_entropy", "two blocks", {}, {half(x), half(w), labels}, 1e-4});
+  const RefTensor dloss = r.Uniform({rows}, 0.5, 1), transposed = half(r.Uniform({n, k}));
+  ExpectReference({"matmul_cross_entropy_grad", "16 bits", attrs, {half(x), half(w), labels, dloss}, 1e-2});
+  const AttrMap of_rows = {{"transpose_b", true}, {"dw_transpose", true}};
+  ExpectReference(
+      {"matmul_cross_entropy_grad", "16 bits, by rows", of_rows, {half(x), transposed, labels, dloss}, 1e-2});
 }
 
 // As the groups of ragged rows do: anywhere but at boundaries.
