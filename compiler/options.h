@@ -89,6 +89,7 @@ struct CompressOptions {
   std::string axis;      // its name, or a role of which the mesh has one axis
   std::string codec;     // "POWERSGD", ...
   double parameter = 0;  // of the codec: its rank, density, ...
+  int64_t bucket = 128;  // elements that share a range, of a codec that quantises: a multiple of 8
 };
 
 // A library that defines ops of the job: its absolute path, and the SHA-256 of its bytes in hex digits.

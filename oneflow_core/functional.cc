@@ -121,6 +121,8 @@ Tensor Dropout(Tensor x, double rate, Location loc) {
   if (rate == 0) return x;
   return Call1("dropout", {x}, {{"rate", rate}}, loc);
 }
+Tensor UniformLike(Tensor x, Location loc) { return Call1("uniform_like", {StopGradient(x, loc)}, {}, loc); }
+Tensor NormalLike(Tensor x, Location loc) { return Call1("normal_like", {StopGradient(x, loc)}, {}, loc); }
 
 Tensor ReduceSum(Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
   return Reduce("reduce_sum", x, std::move(axes), keepdims, loc);

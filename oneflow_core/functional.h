@@ -80,6 +80,10 @@ Tensor Cast(Tensor x, DType dtype, Location loc = Location::current());
 Tensor BiasAdd(Tensor x, Tensor b, int axis = -1, Location loc = Location::current());
 // The identity if rate is 0. The mask differs between calls, steps and micro-batches, not between layouts.
 Tensor Dropout(Tensor x, double rate, Location loc = Location::current());
+// As many random numbers as x, an f32 tensor, has elements: in [0, 1), or normal ones of mean 0 and deviation 1. Like a
+// mask of dropout they differ between calls, steps and micro-batches, not between layouts. No gradient flows to x.
+Tensor UniformLike(Tensor x, Location loc = Location::current());
+Tensor NormalLike(Tensor x, Location loc = Location::current());
 
 // Over `axes`, in any order; {}: over all dimensions. Of ragged rows a sum and a mean are of those that are filled; the
 // mean of none is 0.

@@ -1,5 +1,5 @@
 // Synchronous dataflow with two rates. Micro-batch rate starts at nodes that differ between micro-batches (data, random
-// numbers) and flows to every reader; `accumulate` is the only way back to step rate.
+// numbers) and flows to every reader; `accumulate` is the only way back to step rate. An update draws once a step.
 #include <algorithm>
 #include <numeric>
 
@@ -39,7 +39,7 @@ std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops)
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     const OpDef* const op = ops.Find(node.op);
-    varies[id] = op->kind == OpKind::kData || op->random;
+    varies[id] = op->kind == OpKind::kData || (op->random && !IsUpdate(node));
     for (ValueId input : node.inputs) {
       const NodeId producer = graph.value(input).producer;
       varies[id] = varies[id] || (varies[producer] && !ops.Is(graph.node(producer).op, OpKind::kAccumulate));

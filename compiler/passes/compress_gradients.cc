@@ -58,7 +58,7 @@ class GradientCompressor {
     const Shape& shape = ShapeOf(variable);
     if (shape.rank() < 2 || shape.count() == 0) return false;
     const double n = static_cast<double>(shape[0]), m = static_cast<double>(shape.count()) / n;
-    return codec_.bytes(n, m, mesh_.AxisSize(axis_), options_.parameter) < 4 * n * m;
+    return codec_.bytes(n, m, mesh_.AxisSize(axis_), options_) < 4 * n * m;
   }
 
   // How the gradient lies as a matrix along all axes but the codec's and that of the stages.
@@ -81,7 +81,7 @@ class GradientCompressor {
     const GraphBuilder::Scope scope(editor_, absl::StrCat(variable, "/compress"));
     if (addends.type().dtype != DType::kFloat32) addends = editor_.Op1("cast", {addends}, {{"dtype", "f32"}});
     if (shape.rank() != 2) addends = Reshape(addends, {shape[0], shape.count() / shape[0]});
-    CodecStep step(editor_, addends, axis_, mesh_.AxisSize(axis_), Whole(hint, shape.rank()), options_.parameter);
+    CodecStep step(editor_, addends, axis_, mesh_.AxisSize(axis_), Whole(hint, shape.rank()), options_);
     return codec_.sum(step);
   }
 
@@ -117,6 +117,10 @@ absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
     return absl::InvalidArgumentError(
         absl::StrFormat("the %s of %s is %.10g but must be %sin [%.10g, %.10g]", codec->parameter, codec->name,
                         options.parameter, codec->is_whole ? "a whole number " : "", codec->least, codec->most));
+  }
+  if (options.bucket < 8 || options.bucket % 8 != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("compress.bucket is ", options.bucket, " but must be a multiple of 8"));
   }
   if (ScalesLoss(graph)) {
     return absl::InvalidArgumentError(

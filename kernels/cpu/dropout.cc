@@ -1,65 +1,32 @@
 // dropout: y = keep ? x / (1 - rate) : 0, where each LOGICAL element draws its own bits, so that the result is the same
-// however the tensor is cut and the gradient is the same kernel on dy.
-//
-// A shard is a sequence of runs that are contiguous in the logical tensor too.
+// however the tensor is cut and the gradient is the same kernel on dy. uniform_like and normal_like draw alike.
 #include <algorithm>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/logical_runs.h"
+#include "kernels/cpu/normals.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/philox.h"
 #include "kernels/cpu/vec.h"
-#include "kernels/random.h"
 
 namespace oneflow::cpu {
 namespace {
 
-// How a shard's elements lie in the logical tensor: equally long runs, the r-th of which starts at Base(r).
-struct Runs {
-  explicit Runs(const TensorArg& x) : x(x) {
-    outer_rank = x.rank;
-    while (outer_rank > 0 && length * x.dims[outer_rank - 1] > 0) {
-      length *= x.dims[--outer_rank];
-      stride *= x.logical_dims[outer_rank];
-      if (x.dims[outer_rank] != x.logical_dims[outer_rank]) break;  // a cut dimension is the outermost of a run
-    }
-    // The logical index of the shard's first element.
-    int64_t dim_stride = 1;
-    for (int i = x.rank; i-- > 0;) {
-      first += x.start[i] * dim_stride;
-      dim_stride *= x.logical_dims[i];
-    }
-  }
-  int64_t Base(int64_t run) const {
-    int64_t base = first, dim_stride = stride;
-    for (int i = outer_rank; i-- > 0;) {
-      base += run % x.dims[i] * dim_stride;
-      run /= x.dims[i];
-      dim_stride *= x.logical_dims[i];
-    }
-    return base;
-  }
-  const TensorArg& x;
-  int outer_rank;      // dimensions that are not part of a run
-  int64_t length = 1;  // of a run
-  int64_t stride = 1;  // logical elements per step of dimension outer_rank - 1
-  int64_t first = 0;
-};
-
-struct Draw {
-  uint64_t key, step;
-  uint32_t threshold;  // keep iff the upper 24 bits are at least this
-  float scale;
-
-  // Elements [0, n) whose logical indices begin at `index`.
-  template <typename T>
-  void Apply(const T* x, T* y, int64_t n, uint64_t index) const {
-    ForRandomBits(key, step, index, n, [&](int64_t i, U32s bits, auto lanes) OF_INLINED {
-      Store(y + i, (bits >> 8) >= threshold ? Load(x + i, lanes) * scale : Splat(0), lanes);
-    });
-  }
-};
+// body(i, n, index) for pieces of the shard x: elements [i, i + n), whose logical indices begin at `index`.
+template <typename Body>
+void ForRuns(const KernelArgs& args, const TensorArg& x, const Body& body) {
+  const LogicalRuns runs(x, args.micro_batch);
+  ParallelFor(x.count, Grain(16 * sizeof(float)),
+              [&](int64_t begin, int64_t end) {  // arithmetic costs more than memory here
+                while (begin < end) {
+                  const int64_t n = std::min(end - begin, runs.length - begin % runs.length);
+                  body(begin, n, runs.IndexOf(begin));
+                  begin += n;
+                }
+              });
+}
 
 template <typename T>
 const char* Dropout(const KernelArgs& args) {
@@ -70,28 +37,56 @@ const char* Dropout(const KernelArgs& args) {
     const int64_t extent[] = {x.count}, stride[] = {1};
     return CopyRegion({x.dtype, extent, x.data, stride, args.out[0].data, stride});
   }
-  const Draw draw = {
-      RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key"))),
-      static_cast<uint64_t>(args.step), DropThreshold(rate), KeptScale(rate)};
-  int64_t logical_count = 1;
-  for (int i = 0; i < x.rank; ++i) logical_count *= x.logical_dims[i];
-  const int64_t shift = args.micro_batch * logical_count;
-  const Runs runs(x);
-  ParallelFor(x.count, Grain(16 * sizeof(float)),
-              [&](int64_t begin, int64_t end) {  // arithmetic costs more than memory here
-                while (begin < end) {
-                  const int64_t run = begin / runs.length, offset = begin % runs.length;
-                  const int64_t n = std::min(end - begin, runs.length - offset);
-                  draw.Apply(x.as<const T>() + begin, args.out[0].as<T>() + begin, n,
-                             static_cast<uint64_t>(shift + runs.Base(run) + offset));
-                  begin += n;
-                }
-              });
+  const RandomStream stream(args);
+  const uint32_t threshold = DropThreshold(rate);  // keep iff the upper 24 bits are at least this
+  const float scale = KeptScale(rate);
+  ForRuns(args, x, [&](int64_t begin, int64_t n, uint64_t index) {
+    const T* const from = x.as<const T>() + begin;
+    T* const to = args.out[0].as<T>() + begin;
+    ForRandomBits(stream.key, stream.step, index, n, [&](int64_t i, U32s bits, auto lanes) OF_INLINED {
+      Store(to + i, (bits >> 8) >= threshold ? Load(from + i, lanes) * scale : Splat(0), lanes);
+    });
+  });
+  return nullptr;
+}
+
+const char* UniformLike(const KernelArgs& args) {
+  const TensorArg& y = args.out[0];
+  const RandomStream stream(args);
+  ForRuns(args, y, [&](int64_t begin, int64_t n, uint64_t index) {
+    float* const to = y.as<float>() + begin;
+    ForRandomBits(stream.key, stream.step, index, n,
+                  [&](int64_t i, U32s bits, auto lanes) OF_INLINED { Store(to + i, ToUniform(bits), lanes); });
+  });
+  return nullptr;
+}
+
+// Element i takes the bits of elements 2i and 2i + 1.
+const char* NormalLike(const KernelArgs& args) {
+  const TensorArg& y = args.out[0];
+  const RandomStream stream(args);
+  ForRuns(args, y, [&](int64_t begin, int64_t n, uint64_t index) {
+    constexpr int64_t kNormals = kPhiloxGroup / 2;
+    alignas(64) uint32_t bits[kPhiloxGroup];
+    float values[kNormals];
+    for (int64_t done = 0; done < n;) {
+      const int64_t skip = (index + done) & 1;  // a group begins with a block of four words
+      GroupBits(stream.key, stream.step, 2 * (index + done - skip), bits);
+      for (int64_t at = 0; at < kNormals; at += kLanes) Store(values + at, Normals(bits + 2 * at));
+      const int64_t count = std::min(n - done, kNormals - skip);
+      std::memcpy(y.as<float>() + begin + done, values + skip, static_cast<size_t>(count) * sizeof(float));
+      done += count;
+    }
+  });
   return nullptr;
 }
 
 }  // namespace
 
-KernelList DropoutKernels() { return {OF_FLOAT_KERNELS("dropout", Dropout)}; }
+KernelList DropoutKernels() {
+  return {OF_FLOAT_KERNELS("dropout", Dropout),
+          {"uniform_like", DType::kFloat32, UniformLike},
+          {"normal_like", DType::kFloat32, NormalLike}};
+}
 
 }  // namespace oneflow::cpu

@@ -1,6 +1,6 @@
 // dropout: y[i] = keep(i) ? x[i] / (1 - rate) : 0. Which elements are kept is a function of (seed, key, step, logical
 // index), so the gradient draws the same mask again instead of storing it: it is dropout of dy with the forward node's
-// key.
+// key. uniform_like and normal_like: a number of its own for each element of x, whose values are not read.
 #include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -25,6 +25,12 @@ absl::Status DropoutGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Types> InferLike(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckKeyAttr(c.attrs));
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat32}}));
+  return Outputs({c.inputs[0]});
+}
+
 }  // namespace
 
 void AddDropoutOps(OpRegistry& registry) {
@@ -35,6 +41,9 @@ void AddDropoutOps(OpRegistry& registry) {
                 .random = true,
                 .in_place = {{0, 0}},
                 .precision = Precision::kFollow});
+  for (const char* name : {"uniform_like", "normal_like"}) {
+    registry.Add({.name = name, .rule = "...->...", .infer = InferLike, .random = true, .in_place = {{0, 0}}});
+  }
 }
 
 }  // namespace oneflow::ops

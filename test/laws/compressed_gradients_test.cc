@@ -1,7 +1,7 @@
 // The law of compressed gradients. What PowerSGD uses depends on the sum of all addends alone, so a job with it trains
 // alike under every layout; of a rank that gradients do not exceed, it trains as one without. What top-k uses depends
-// on which rank has which samples: it is compared with the authors' algorithm in doubles, rank by rank. The bytes that
-// move are those of the codes.
+// on which rank has which samples: it is compared with the authors' algorithm in doubles, rank by rank. What levels and
+// drawn elements give is right on average. The bytes that move are those of the codes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -73,16 +73,26 @@ TEST_F(CompressedGradientsTest, PowerSgdTrainsAlikeUnderEveryLayout) {
   ExpectSameUnder(With(ConvNet(), "POWERSGD", 3), {{"mesh={dp:2}"}, {"mesh={dp:4}"}});
 }
 
-// Along other axes top-k is the same: of whole gradients. The other axis has as many ranks as the codes'.
-TEST_F(CompressedGradientsTest, TopKTrainsAlikeHoweverOtherAxesAre) {
-  last_bar_ = 1e-3;  // an element may be the last that is sent on one mesh and the first that is not on another
-  const std::string config = With(Gpt(), "TOPK", 0.1);
-  ASSERT_OK_AND_ASSIGN(const testing::Outcome want, Run(config, {"mesh={dp:2}", "train.micro_batches=2"}));
-  for (const char* mesh : {"mesh={dp:2 tp:2}", "mesh={pp:2 dp:2}"}) {
-    SCOPED_TRACE(mesh);
-    ASSERT_OK_AND_ASSIGN(const testing::Outcome got, Run(config, {mesh, "train.micro_batches=2"}));
-    ExpectSame(got, want);
+// Along other axes the codes of whole gradients are the same. The other axis has as many ranks as the codes'.
+TEST_F(CompressedGradientsTest, CodesOfWholeGradientsAreTheSameHoweverOtherAxesAre) {
+  // An element may be the last that is sent on one mesh and the first that is not on another, or of another level.
+  last_bar_ = 1e-3;
+  const std::pair<const char*, double> codecs[] = {{"TOPK", 0.1}, {"QUANT", 4}, {"RANDK", 0.25}};
+  for (const auto& [family, parameter] : codecs) {
+    const std::string config = With(Gpt(), family, parameter);
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome want, Run(config, {"mesh={dp:2}", "train.micro_batches=2"}));
+    for (const char* mesh : {"mesh={dp:2 tp:2}", "mesh={pp:2 dp:2}"}) {
+      SCOPED_TRACE(absl::StrCat(family, " ", mesh));
+      ASSERT_OK_AND_ASSIGN(const testing::Outcome got, Run(config, {mesh, "train.micro_batches=2"}));
+      ExpectSame(got, want);
+    }
   }
+}
+
+// What is drawn for an element does not depend on the number of ranks, and neither does the sum of what is drawn.
+TEST_F(CompressedGradientsTest, DrawnElementsTrainAlikeOnAnyNumberOfRanks) {
+  last_bar_ = 1e-3;
+  ExpectSameUnder(With(Gpt(), "RANDK", 0.25), {{"mesh={dp:2}"}, {"mesh={dp:4}"}, {"mesh={dp:2 tp:2}"}});
 }
 
 // A batch of eight gives gradients of rank eight. The first step has them to rounding. Later ones begin with the factor
@@ -111,12 +121,12 @@ TEST_F(CompressedGradientsTest, TheBytesThatMoveAreThoseOfTheCodes) {
     const std::vector<std::string> mesh = {absl::StrCat("mesh={dp:", ranks, "}")};
     ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Mlp(), mesh));
     for (const auto& [family, parameter] :
-         std::vector<std::pair<std::string, double>>{{"POWERSGD", 4}, {"TOPK", 0.05}}) {
+         std::vector<std::pair<std::string, double>>{{"POWERSGD", 4}, {"TOPK", 0.05}, {"QUANT", 3}, {"RANDK", 0.1}}) {
       SCOPED_TRACE(absl::StrCat(family, " on ", ranks));
       ASSERT_OK_AND_ASSIGN(const Codec* const codec, FindCodec(family));
       double saved = 0;
       for (const auto& [n, m] : matrices) {
-        saved += std::max(0.0, 4 * n * m - codec->bytes(n, m, ranks, parameter));
+        saved += std::max(0.0, 4 * n * m - codec->bytes(n, m, ranks, {"dp", family, parameter}));
       }
       ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(With(Mlp(), family, parameter), mesh));
       EXPECT_EQ(coded.stats.bytes_moved, coded.predicted_bytes);
@@ -222,6 +232,44 @@ TEST_F(CompressedGradientsTest, WhatWasUsedAndWhatIsLeftIsWhatWasGiven) {
   }
 }
 
+// The same gradient in every step, so that the mean of what was used over the steps comes near it: within five
+// deviations, which the bounds of one draw give. Each draw is far from it.
+TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
+  const Values x = Drawn(kRows * kInputs, 1), y = Drawn(kRows * kOutputs, 2), start = Drawn(kInputs * kOutputs, 3);
+  Values gradient(kInputs * kOutputs);
+  for (int i = 0; i < kInputs * kOutputs; ++i) {
+    for (int row = 0; row < kRows; ++row) {
+      gradient[i] += x[row * kInputs + i / kOutputs] * y[row * kOutputs + i % kOutputs];
+    }
+  }
+  const auto [least, largest] = std::minmax_element(gradient.begin(), gradient.end());
+  for (const CompressOptions& compress : {CompressOptions{"dp", "QUANT", 2, 8}, {"dp", "RANDK", 0.25}}) {
+    for (const int ranks : {1, 2, 4}) {
+      SCOPED_TRACE(absl::StrCat(compress.codec, " on ", ranks));
+      GraphBuilder b(ops_, "train");
+      const auto fixed = [&](const std::string& name, int columns, const Values& values) {
+        return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, ListText(values), {{"dp", Sbp::Split(0)}},
+                          /*trainable=*/false);
+      };
+      const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, ListText(start));
+      b.SetLoss(ReduceSum(Mul(MatMul(fixed("x", kInputs, x), w), fixed("y", kOutputs, y))));
+      ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+      ASSERT_OK_AND_ASSIGN(const auto states, Train(std::move(graph), compress, ranks, {""}));
+      double most_apart = 0;
+      for (int i = 0; i < kInputs * kOutputs; ++i) {
+        const double mean = (start[i] - states[0][i]) / kRate / kSteps;
+        // A level of two bits is a third of the range, of the sum and of each rank's addend, whose ranges are of the
+        // order of the sum's; an element that is drawn for four has a deviation of sqrt(3) of itself.
+        const double of_level = (ranks + 1) * (*largest - *least) / 3;
+        const double deviation = compress.codec == "QUANT" ? of_level : std::sqrt(3) * std::abs(gradient[i]) + 1e-3;
+        EXPECT_NEAR(mean, gradient[i], 5 * deviation / std::sqrt(kSteps)) << "element " << i;
+        most_apart = std::max(most_apart, std::abs(mean - gradient[i]));
+      }
+      EXPECT_GT(most_apart, 1e-3) << "what is drawn is what it is drawn from";
+    }
+  }
+}
+
 TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
   const auto refused = [&](const std::string& config, const std::vector<std::string>& overrides, const char* why) {
     EXPECT_THAT(Run(config, overrides).status(), testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
@@ -230,6 +278,10 @@ TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
   refused(config, {"compress.axis=nodes"}, "compress.axis is 'nodes', which is no axis of the mesh");
   refused(config, {"compress.default=0.5"}, "the rank of POWERSGD is 0.5 but must be a whole number in [1, 1048576]");
   refused(config, {"compress.family=TOPK"}, "the density of TOPK is 4 but must be in [1e-09, 1]");
+  refused(config, {"compress.family=QUANT", "compress.default=9"},
+          "the bits of QUANT is 9 but must be a whole number in [1, 8]");
+  refused(config, {"compress.family=QUANT", "compress.bucket=100"},
+          "compress.bucket is 100 but must be a multiple of 8");
   refused(config, {"precision.compute=F16"}, "gradients of a scaled loss (precision.compute F16) cannot be compressed");
   refused(config, {"mesh={axes { name: 'a' size: 2 role: 'batch' } axes { name: 'b' size: 2 role: 'batch' }}"},
           "compress.axis is 'dp': the mesh has 'a' and 'b' for that; name one of them");

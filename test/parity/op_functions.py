@@ -12,7 +12,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from op_helpers import column, dropout, gradient
+from op_helpers import column, drawn_numbers, dropout, gradient, normal_like, uniform_like
 from sequence_functions import (attention, attention_grad, ctc_loss, ctc_loss_grad, gru, gru_grad, lstm, lstm_grad,
                                 rotary)
 
@@ -59,6 +59,26 @@ def orthonormalize(a, x):
     """Gram-Schmidt is the QR decomposition whose R has a positive diagonal."""
     q, r = torch.linalg.qr(x)
     return q * r.diagonal().sign()
+
+
+def quantize(a, x):
+    """QSGD's levels between a row's least and largest value; eight levels of b bits are b bytes."""
+    bits, levels = a["bits"], 2 ** a["bits"] - 1
+    x = x.float()
+    least = x.min(-1, keepdim=True).values
+    unit = (x.max(-1, keepdim=True).values - least) / levels
+    shift = drawn_numbers(a, x.numel()).view(x.shape) if a.get("stochastic") else 0.5
+    level = ((x - least) / unit + shift).floor().clamp(max=levels).long()
+    word = (level.unflatten(-1, (-1, 8)) << bits * torch.arange(8)).sum(-1)
+    codes = (word[..., None] >> 8 * torch.arange(bits)) & 255
+    return codes.flatten(-2), torch.cat([least, unit], -1).double()
+
+
+def dequantize(a, codes, ranges):
+    bits = a["bits"]
+    word = (codes.long().unflatten(-1, (-1, bits)) << 8 * torch.arange(bits)).sum(-1)
+    level = (word[..., None] >> bits * torch.arange(8)) & (2**bits - 1)
+    return ranges[..., :1] + level.flatten(-2) * ranges[..., 1:]
 
 
 def cumsum(a, x):
@@ -329,6 +349,8 @@ OPS = {
     "add_scalar": lambda a, x: x + a["alpha"],
     "cast": cast,
     "dropout": dropout,
+    "uniform_like": uniform_like,
+    "normal_like": normal_like,
     "add": lambda a, x, y: x + y,
     "sub": lambda a, x, y: x - y,
     "mul": lambda a, x, y: x * y,
@@ -390,6 +412,8 @@ OPS = {
     "gru": gru,
     "gru_grad": gru_grad,
     "orthonormalize": orthonormalize,
+    "quantize": quantize,
+    "dequantize": dequantize,
     "ctc_loss": ctc_loss,
     "ctc_loss_grad": ctc_loss_grad,
     # Softmax and normalisation.

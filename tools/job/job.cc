@@ -83,7 +83,8 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.precision = PrecisionOf(config.precision());
   if (config.has_compress()) {
     const pb::Compress compress = WithDefaults(config.compress());
-    options.compress = {compress.axis(), pb::Compress::Family_Name(compress.family()), compress.default_()};
+    options.compress = {compress.axis(), pb::Compress::Family_Name(compress.family()), compress.default_(),
+                        compress.bucket()};
   }
   options.keep_gradients = !config.save_gradients().empty();
   options.checkpoints = config.has_checkpoint();

@@ -1,12 +1,18 @@
 // Codecs: how the gradient of a variable is summed along an axis without moving all of it. A codec writes the
 // exchange as ordinary ops between the addends of the ranks and the sum that all of them use: layouts, transfers,
-// prices and proofs follow as for any other ops. What a codec leaves out of a step is added to the next one (error
-// feedback), so that
-//
-//   everything that was used + the error that is left = everything that was given
+// prices and proofs follow as for any other ops.
 //
 //   PowerSGD      addends [n,m] P ──► P Q ──► all-reduce [n,r] ──► orthonormal ──► all-reduce [m,r] ──► sum [n,m] B
 //   top-k         addends as rows [W,nm] S(0) ──► (value, index) [W,k] ──► all-gather ──► added up [nm] B
+//   quantised     addends as rows ──► levels [W,buckets] S(0) ──► all-to-all S(1) ──► added up [buckets] S(0)
+//                 ──► levels again ──► all-gather ──► sum [nm] B
+//   random-k      addends [nm] P ──► those that are drawn [k] P ──► all-reduce ──► in their places, times nm / k
+//
+// PowerSGD and top-k add what they leave out of a step to the next one (error feedback), so that
+//
+//   everything that was used + the error that is left = everything that was given
+//
+// The other two need no state: what they give is the sum on average over their draws.
 //
 // Codecs are a table: a new one is a file here and a row in codecs.cc.
 #pragma once
@@ -15,6 +21,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "compiler/options.h"
 #include "oneflow_core/graph_editor.h"
 
 namespace oneflow {
@@ -26,12 +33,11 @@ class CodecStep {
   // Borrows the editor, whose scope is the variable's. `addends`: the gradient [n,m], whose addends lie on the `ranks`
   // ranks along `axis`. `whole`: how it lies along the other axes.
   CodecStep(GraphEditor& editor, const Tensor& addends, std::string axis, int64_t ranks, SbpHint whole,
-            double parameter);
+            const CompressOptions& options);
 
   const Tensor& addends() const { return addends_; }
   int64_t ranks() const { return ranks_; }
-  // Rank, density, ...: what `Codec::parameter` names.
-  double parameter() const { return parameter_; }
+  const CompressOptions& options() const { return options_; }
   int64_t rows() const { return addends_.shape()[0]; }
   int64_t columns() const { return addends_.shape()[1]; }
 
@@ -47,6 +53,8 @@ class CodecStep {
   Tensor AsRows(const Tensor& x);
   // x, not added up. `split`: along the other axes it lies as the gradient does; otherwise it is whole there.
   Tensor InAddends(const Tensor& x, bool split);
+  // x, of a row for each rank, with a part of all rows on each rank.
+  Tensor Across(const Tensor& x);
   // x with all rows on all ranks.
   Tensor Everywhere(const Tensor& x);
   // x, which a node of this step makes: along the axis it is made like that, and not moved first. Otherwise selection
@@ -63,17 +71,17 @@ class CodecStep {
   const std::string axis_;
   const int64_t ranks_;
   const SbpHint whole_;
-  const double parameter_;
+  const CompressOptions& options_;
 };
 
 struct Codec {
   absl::string_view name;       // "POWERSGD", as in a job config
-  absl::string_view parameter;  // what its number is: "rank"
+  absl::string_view parameter;  // what its number, CompressOptions::parameter, is: "rank"
   double least, most;           // that the number may be
   bool is_whole;                // the number is whole
   // Bytes that an all-reduce of the codes of an [n,m] matrix is of, on so many ranks. Where that is not less than the
   // bytes of the matrix, the gradient is summed exactly.
-  double (*bytes)(double n, double m, double ranks, double parameter);
+  double (*bytes)(double n, double m, double ranks, const CompressOptions& options);
   // The sum over all ranks, as it is used; [n,m].
   Tensor (*sum)(CodecStep& step);
 };
@@ -85,5 +93,7 @@ absl::StatusOr<const Codec*> FindCodec(absl::string_view name);
 // --- one of each file
 Codec PowerSgdCodec();  // power_sgd.cc
 Codec TopKCodec();      // top_k.cc
+Codec QuantCodec();     // quant.cc
+Codec RandKCodec();     // rand_k.cc
 
 }  // namespace oneflow

@@ -7,7 +7,7 @@
 namespace oneflow {
 
 absl::Span<const Codec> Codecs() {
-  static const Codec kCodecs[] = {PowerSgdCodec(), TopKCodec()};
+  static const Codec kCodecs[] = {PowerSgdCodec(), TopKCodec(), QuantCodec(), RandKCodec()};
   return kCodecs;
 }
 
@@ -21,13 +21,13 @@ absl::StatusOr<const Codec*> FindCodec(absl::string_view name) {
 }
 
 CodecStep::CodecStep(GraphEditor& editor, const Tensor& addends, std::string axis, int64_t ranks, SbpHint whole,
-                     double parameter)
+                     const CompressOptions& options)
     : editor_(editor),
       addends_(addends),
       axis_(std::move(axis)),
       ranks_(ranks),
       whole_(std::move(whole)),
-      parameter_(parameter) {}
+      options_(options) {}
 
 // How a value lies: `sbp` along the codec's axis; along the others as the gradient does, with `shift` dimensions before
 // those of the matrix.
@@ -57,6 +57,8 @@ void CodecStep::Set(const Tensor& state, const Tensor& value) { editor_.Op("assi
 Tensor CodecStep::AsRows(const Tensor& x) { return editor_.Op1("addends", {x}, {{"count", ranks_}}); }
 
 Tensor CodecStep::InAddends(const Tensor& x, bool split) { return x.To(Along(Sbp::Partial(), split, 0)); }
+
+Tensor CodecStep::Across(const Tensor& x) { return x.To({{axis_, Sbp::Split(1)}}); }
 
 Tensor CodecStep::Everywhere(const Tensor& x) { return x.To({{axis_, Sbp::Broadcast()}}); }
 

@@ -18,14 +18,15 @@ namespace {
 
 double Rank(double n, double m, double parameter) { return std::min({parameter, n, m}); }
 
-double BytesOfFactors(double n, double m, double /*ranks*/, double parameter) {
-  return 4 * Rank(n, m, parameter) * (n + m);
+double BytesOfFactors(double n, double m, double /*ranks*/, const CompressOptions& options) {
+  return 4 * Rank(n, m, options.parameter) * (n + m);
 }
 
 Tensor SumByFactors(CodecStep& step) {
   GraphEditor& b = step.editor();
   const int64_t n = step.rows(), m = step.columns();
-  const int64_t r = static_cast<int64_t>(Rank(static_cast<double>(n), static_cast<double>(m), step.parameter()));
+  const int64_t r =
+      static_cast<int64_t>(Rank(static_cast<double>(n), static_cast<double>(m), step.options().parameter));
   const Tensor error = step.OwnState("error", Shape({n, m}), /*split=*/true);
   const Tensor factor = step.State("factor", Shape({m, r}), "normal(1)");
   const Tensor addends = step.InAddends(step.addends() + ReduceSum(error, {0}), /*split=*/true);

@@ -14,12 +14,14 @@ namespace {
 
 double Kept(double elements, double density) { return std::max(1.0, std::floor(density * elements)); }
 
-double BytesOfPairs(double n, double m, double ranks, double density) { return 4 * ranks * Kept(n * m, density); }
+double BytesOfPairs(double n, double m, double ranks, const CompressOptions& options) {
+  return 4 * ranks * Kept(n * m, options.parameter);
+}
 
 Tensor SumOfLargest(CodecStep& step) {
   GraphEditor& b = step.editor();
   const int64_t n = step.rows(), m = step.columns(), elements = n * m, ranks = step.ranks();
-  const int64_t k = static_cast<int64_t>(Kept(static_cast<double>(elements), step.parameter()));
+  const int64_t k = static_cast<int64_t>(Kept(static_cast<double>(elements), step.options().parameter));
   const Tensor error = step.OwnState("error", Shape({elements}), /*split=*/false);
   const Tensor addends = step.InAddends(step.addends(), /*split=*/false);
   const Tensor given = step.AsRows(Reshape(addends, {elements})) + error;

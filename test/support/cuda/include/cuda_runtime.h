@@ -301,4 +301,5 @@ using std::isnan;
 inline double cospi(double x) { return std::cos(3.14159265358979323846 * x); }
 inline double sinpi(double x) { return std::sin(3.14159265358979323846 * x); }
 inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678118654752f); }
+inline float cospif(float x) { return static_cast<float>(std::cos(M_PI * x)); }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
