@@ -127,11 +127,16 @@ class Executor::Impl {
 
     absl::Status Run(const CurrentAct& act, DeviceContext& device) {
       if (timer == nullptr) return bound->Run(act);
+      // What is computed is timed on the device, which is waited for. Collectives are timed at their launch: ranks that
+      // waited for them in different orders would wait for one another.
+      const bool on_device = plan->kind() == pb::Instruction::COMPUTE;
       const auto begin = std::chrono::steady_clock::now();
-      absl::Status status = bound->Run(act);
-      if (status.ok() && plan->kind() == pb::Instruction::COMPUTE) status = WaitUntilComputed(device);
-      timer->Add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
-      return status;
+      if (const char* error = on_device ? device.BeginTiming() : nullptr) return absl::InternalError(error);
+      OF_RETURN_IF_ERROR(bound->Run(act));
+      double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (const char* error = on_device ? device.EndTiming(&seconds) : nullptr) return absl::InternalError(error);
+      timer->Add(static_cast<int64_t>(1e9 * seconds));
+      return absl::OkStatus();
     }
   };
   struct ActorProgram {
@@ -177,16 +182,6 @@ class Executor::Impl {
       for (size_t i = begin; i < end; ++i) OF_RETURN_IF_ERROR_AT(entries[i].bound->Run(act), WhereIs(entries[i]));
     }
     return absl::OkStatus();
-  }
-
-  // Work on a device is timed after waiting for it. Collectives are timed at their launch: ranks that waited for them
-  // in different orders would wait for one another.
-  static absl::Status WaitUntilComputed(DeviceContext& device) {
-    if (device.host_accessible()) return absl::OkStatus();
-    int event = 0;
-    const char* error = device.RecordEvent(&event);
-    if (error == nullptr) error = device.WaitEvent(event);
-    return error == nullptr ? absl::OkStatus() : absl::InternalError(error);
   }
 
   bool has_counts() const { return c_.counts != nullptr && !c_.counts->empty(); }

@@ -50,6 +50,14 @@ const char* DeviceContext::RecordEvent(int* event) {
 const char* DeviceContext::WaitEvent(int) { return nullptr; }
 const char* DeviceContext::WaitBehind(DeviceContext&, int) { return nullptr; }
 void DeviceContext::GiveBackEvent(int) {}
+const char* DeviceContext::BeginTiming() {
+  timing_began_ = std::chrono::steady_clock::now();
+  return nullptr;
+}
+const char* DeviceContext::EndTiming(double* seconds) {
+  *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - timing_began_).count();
+  return nullptr;
+}
 const char* DeviceContext::BeginCapture() { return "this device captures nothing"; }
 const char* DeviceContext::EndCapture(std::unique_ptr<CapturedWork>*) { return "this device captures nothing"; }
 const char* DeviceContext::SetActNumbers(const ActNumbers&) { return nullptr; }

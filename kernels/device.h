@@ -2,6 +2,7 @@
 // device has a context of its own, hence a stream of its own; memory of one is memory of all.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -60,6 +61,11 @@ class DeviceContext {
   virtual const char* WaitBehind(DeviceContext& other, int event);
   virtual void GiveBackEvent(int event);
 
+  // The time of what is launched in between, on the device's own clock; EndTiming() waits for it. On the thread that
+  // launches, one timing at a time.
+  virtual const char* BeginTiming();
+  virtual const char* EndTiming(double* seconds);
+
   // Whether work can be captured. Launches between BeginCapture() and EndCapture() do not run; they become one piece of
   // work. If EndCapture() fails, there is none. On the thread that launches.
   virtual bool captures() const { return false; }
@@ -77,6 +83,9 @@ class DeviceContext {
   virtual const char* CopyRegion(const CopyRegionArgs& args);
   virtual const char* CopyRows(const CopyRowsArgs& args);  // counts are read when it runs
   virtual const char* FillZero(void* target, size_t num_bytes);
+
+ private:
+  std::chrono::steady_clock::time_point timing_began_;  // by the default BeginTiming()
 };
 
 // A cpu device that may use `num_cores` cores within a kernel.

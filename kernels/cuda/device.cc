@@ -58,6 +58,9 @@ class CudaDevice final : public DeviceContext {
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
     transfer_streams_.reset();
     events_.reset();
+    for (cudaEvent_t event : {timing_begin_, timing_end_}) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
     for (void* area : areas_) cudaFree(area);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
@@ -121,6 +124,23 @@ class CudaDevice final : public DeviceContext {
   }
   void GiveBackEvent(int event) override { events_->GiveBack(event); }
 
+  // Waiting awake: a thread that sleeps wakes up some 40 us late, which is longer than most kernels take.
+  const char* BeginTiming() override {
+    for (cudaEvent_t* const event : {&timing_begin_, &timing_end_}) {
+      if (*event != nullptr) continue;
+      if (const char* error = ErrorText(cudaEventCreateWithFlags(event, cudaEventDefault))) return error;
+    }
+    return ErrorText(cudaEventRecord(timing_begin_, stream_));
+  }
+  const char* EndTiming(double* seconds) override {
+    float milliseconds = 0;
+    const char* error = ErrorText(cudaEventRecord(timing_end_, stream_));
+    if (error == nullptr) error = ErrorText(cudaEventSynchronize(timing_end_));
+    if (error == nullptr) error = ErrorText(cudaEventElapsedTime(&milliseconds, timing_begin_, timing_end_));
+    *seconds = 1e-3 * milliseconds;
+    return error;
+  }
+
   // Other threads may call what CUDA does not let a capturing thread call.
   bool captures() const override { return true; }
   const char* BeginCapture() override {
@@ -176,6 +196,7 @@ class CudaDevice final : public DeviceContext {
   const KernelTable kernels_;
   cudaStream_t stream_ = nullptr;
   ActNumbers* act_numbers_ = nullptr;  // on the device
+  cudaEvent_t timing_begin_ = nullptr, timing_end_ = nullptr;
   std::optional<cuda::EventPool> events_;
   std::optional<cuda::TransferStreams> transfer_streams_;
   std::mutex mutex_;

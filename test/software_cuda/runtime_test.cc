@@ -56,6 +56,27 @@ TEST_F(DeviceTest, AStreamWaitsForAnEventAsItWasRecorded) {
   EXPECT_EQ(cudaEventDestroy(event), cudaErrorInvalidResourceHandle);
 }
 
+TEST_F(DeviceTest, BetweenTwoEventsIsTheTimeOfWhatRanBetweenThem) {
+  const Stream stream;
+  cudaEvent_t begin = nullptr, end = nullptr, untimed = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&begin, cudaEventDefault), cudaSuccess);
+  ASSERT_EQ(cudaEventCreateWithFlags(&end, cudaEventDefault), cudaSuccess);
+  ASSERT_EQ(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming), cudaSuccess);
+  float milliseconds = 0;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaErrorInvalidResourceHandle) << "none is recorded";
+  ASSERT_EQ(cudaEventRecord(begin, stream.get()), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(untimed, stream.get()), cudaSuccess);
+  Gate gate(stream.get());
+  ASSERT_EQ(cudaEventRecord(end, stream.get()), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaErrorNotReady);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  gate.Open();
+  ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, untimed), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaSuccess);
+  EXPECT_GE(milliseconds, 15);
+}
+
 // What a copy behind a gate delivers when its source changes before the gate opens.
 char CopiedBehindAGate(char* source) {
   const Stream stream;

@@ -107,7 +107,8 @@ std::string FloorTable(const Contest& contest) {
       1e-9 * contest.rates.f32_flops, 1e-9 * contest.rates.bf16_flops, 1e-9 * contest.rates.memory_bytes_per_s);
   absl::StrAppendFormat(&text, "    %-34s %7s %10s %10s %10s %10s\n", "", "calls", "ms", "floor ms", "over floor",
                         "of the step");
-  const double step = contest.profiled_run_seconds;
+  // A GPU is idle between kernels that are timed one by one: the step is that of the rounds.
+  const double step = contest.on_cuda ? OverRounds(contest.engine, StepSeconds).median : contest.profiled_run_seconds;
   OpRow others, all;
   for (const OpRow& row : contest.ops) {
     for (OpRow* const sum : {row.seconds < kShownPart * step ? &others : nullptr, &all}) {
@@ -121,7 +122,8 @@ std::string FloorTable(const Contest& contest) {
   }
   absl::StrAppend(&text, FloorRow("others", others.calls, others.seconds, others.floor_seconds, step));
   absl::StrAppend(&text, FloorRow("all", all.calls, all.seconds, all.floor_seconds, step));
-  absl::StrAppendFormat(&text, "    outside of kernels %.3f ms\n", 1e3 * (step - contest.profiled_kernel_seconds));
+  absl::StrAppendFormat(&text, "    outside of kernels %.3f ms\n",
+                        1e3 * (step - (contest.on_cuda ? all.seconds : contest.profiled_kernel_seconds)));
   return text;
 }
 

@@ -224,9 +224,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   });
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   const cudaError_t error = cuda::Answer(cuda::CheckContext());
   if (error == cudaSuccess) *event = cuda::System::Get().AddEvent(cuda::current_device);
+  if (error == cudaSuccess) (*event)->times = (flags & cudaEventDisableTiming) == 0;
   return error;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -247,6 +248,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     {
       const std::lock_guard<std::mutex> lock(it->mutex);
       it->num_passed = std::max(it->num_passed, number);
+      it->passed_at = std::chrono::steady_clock::now();
     }
     it->changed.notify_all();
   };
@@ -270,6 +272,21 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const uint64_t number = it->num_recorded;
   it->changed.wait(lock, [&] { return it->num_passed >= number; });
   return cuda::Answer(cudaSuccess, it->device);
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  std::chrono::steady_clock::time_point passed_at[2];
+  int at = 0;
+  for (const cudaEvent_t event : {begin, end}) {
+    const std::shared_ptr<CUevent_st> it = cuda::System::Get().FindEvent(event);
+    if (it == nullptr) return cuda::Answer(cudaErrorInvalidResourceHandle);
+    const std::lock_guard<std::mutex> lock(it->mutex);
+    if (!it->times || it->num_recorded == 0) return cuda::Answer(cudaErrorInvalidResourceHandle);
+    if (it->num_passed < it->num_recorded) return cuda::Answer(cudaErrorNotReady);
+    passed_at[at++] = it->passed_at;
+  }
+  *milliseconds = std::chrono::duration<float, std::milli>(passed_at[1] - passed_at[0]).count();
+  return cuda::Answer(cudaSuccess);
 }
 
 }  // extern "C"

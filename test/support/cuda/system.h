@@ -96,6 +96,8 @@ struct CUevent_st {
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t num_recorded = 0, num_passed = 0;  // guarded by mutex
+  bool times = true;
+  std::chrono::steady_clock::time_point passed_at;  // guarded by mutex
 };
 namespace oneflow::software_cuda {
 
