@@ -158,7 +158,19 @@ class RandomModel {
       case 20:
         return Padded(x);
       default:
-        return Chance(50) ? ReduceMax(x, {Draw(rank)}, true) : Dropout(x, 0.2);
+        return Chance(50) ? ReduceMax(x, {Draw(rank)}, true) : Noisy(x);
+    }
+  }
+
+  // With numbers that are drawn in every step.
+  Tensor Noisy(const Tensor& x) {
+    switch (Draw(3)) {
+      case 0:
+        return x + 0.1 * NormalLike(x);
+      case 1:
+        return x * UniformLike(x);
+      default:
+        return Dropout(x, 0.2);
     }
   }
 
