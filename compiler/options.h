@@ -84,12 +84,20 @@ struct PrecisionOptions {
   bool tf32 = false;  // products of f32 on cuda devices may round their operands to TF32
 };
 
+// Variables whose gradients travel with another number of the codec, or exactly.
+struct CompressGroup {
+  std::string match;  // a pattern of names (parameter_groups.h)
+  double parameter = 0;
+  bool exact = false;
+};
+
 // Gradients travel along an axis as codes (passes/edges/codec.h).
 struct CompressOptions {
-  std::string axis;      // its name, or a role of which the mesh has one axis
-  std::string codec;     // "POWERSGD", ...
-  double parameter = 0;  // of the codec: its rank, density, ...
-  int64_t bucket = 128;  // elements that share a range, of a codec that quantises: a multiple of 8
+  std::string axis;                        // its name, or a role of which the mesh has one axis
+  std::string codec;                       // "POWERSGD", ...
+  double parameter = 0;                    // of the codec: its rank, density, ...
+  int64_t bucket = 128;                    // elements that share a range, of a codec that quantises: a multiple of 8
+  std::vector<CompressGroup> groups = {};  // a variable has the first whose pattern matches its name
 };
 
 // A library that defines ops of the job: its absolute path, and the SHA-256 of its bytes in hex digits.

@@ -25,13 +25,13 @@ bool IsBesideAdapters(const Node& node, const OptimizerOptions& optimizer) {
                       [&](const std::string& pattern) { return MatchesPattern(pattern, node.name); });
 }
 
+}  // namespace
+
 std::string SomeOf(std::vector<std::string> names) {
   const size_t all = names.size();
   if (all > kMostNames) names.resize(kMostNames);
   return absl::StrCat("'", absl::StrJoin(names, "', '"), "'", all > kMostNames ? ", ..." : "");
 }
-
-}  // namespace
 
 bool MatchesPattern(absl::string_view pattern, absl::string_view name) {
   size_t p = 0, n = 0, star = absl::string_view::npos, after_star = 0;

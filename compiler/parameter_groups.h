@@ -16,6 +16,9 @@ namespace oneflow {
 // "h0/ln1/weight"), and ? is one. Takes time in the product of both lengths at most.
 bool MatchesPattern(absl::string_view pattern, absl::string_view name);
 
+// Names for an error, of many the first: "'up', 'down', ...".
+std::string SomeOf(std::vector<std::string> names);
+
 // The index of the first group that has the variable; -1: none has.
 int GroupOf(const OptimizerOptions& optimizer, absl::string_view variable);
 // How the variable is updated: as its group says, or as the job.

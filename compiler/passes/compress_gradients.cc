@@ -2,8 +2,10 @@
 // reduction is its gradient from then on (VariableGradients).
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_format.h"
+#include "compiler/parameter_groups.h"
 #include "compiler/passes/edges/codec.h"
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
@@ -23,6 +25,7 @@ class GradientCompressor {
   absl::StatusOr<Graph> Run() {
     OF_RETURN_IF_ERROR(FindAxis());
     const std::vector<ValueId> gradients = VariableGradients(editor_.graph());
+    OF_RETURN_IF_ERROR(CheckGroups(gradients));
     for (NodeId id = 0; id < static_cast<NodeId>(gradients.size()); ++id) {
       if (gradients[id] >= 0 && IsWorthIt(id)) Compress(id, gradients[id]);
     }
@@ -49,6 +52,40 @@ class GradientCompressor {
     return absl::OkStatus();
   }
 
+  // The group of a variable; null: none has it.
+  const CompressGroup* GroupOf(NodeId variable) const {
+    const std::string& name = editor_.graph().node(variable).name;
+    for (const CompressGroup& group : options_.groups) {
+      if (MatchesPattern(group.match, name)) return &group;
+    }
+    return nullptr;
+  }
+
+  // Each has a matrix.
+  absl::Status CheckGroups(const std::vector<ValueId>& gradients) const {
+    std::set<const CompressGroup*> used;
+    std::vector<std::string> names;
+    for (NodeId id = 0; id < static_cast<NodeId>(gradients.size()); ++id) {
+      if (gradients[id] < 0 || ShapeOf(id).rank() < 2) continue;
+      used.insert(GroupOf(id));
+      names.push_back(editor_.graph().node(id).name);
+    }
+    for (const CompressGroup& group : options_.groups) {
+      if (used.count(&group) > 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat("compress.groups: '", group.match, "' has no matrix: none of ",
+                                                     SomeOf(names), " matches that is in no group before it"));
+    }
+    return absl::OkStatus();
+  }
+
+  // What its codec is asked for.
+  CompressOptions OptionsOf(NodeId variable) const {
+    CompressOptions options = options_;
+    const CompressGroup* const group = GroupOf(variable);
+    if (group != nullptr && group->parameter != 0) options.parameter = group->parameter;
+    return options;
+  }
+
   const Shape& ShapeOf(NodeId variable) const {
     return editor_.graph().value(editor_.graph().node(variable).outputs[0]).type.shape;
   }
@@ -56,9 +93,10 @@ class GradientCompressor {
   // A matrix or larger, whose codes are fewer bytes than its elements.
   bool IsWorthIt(NodeId variable) const {
     const Shape& shape = ShapeOf(variable);
-    if (shape.rank() < 2 || shape.count() == 0) return false;
+    const CompressGroup* const group = GroupOf(variable);
+    if (shape.rank() < 2 || shape.count() == 0 || (group != nullptr && group->exact)) return false;
     const double n = static_cast<double>(shape[0]), m = static_cast<double>(shape.count()) / n;
-    return codec_.bytes(n, m, mesh_.AxisSize(axis_), options_) < 4 * n * m;
+    return codec_.bytes(n, m, mesh_.AxisSize(axis_), OptionsOf(variable)) < 4 * n * m;
   }
 
   // How the gradient lies as a matrix along all axes but the codec's and that of the stages.
@@ -77,11 +115,12 @@ class GradientCompressor {
   }
 
   // The sum of the gradient's addends, as a matrix.
-  Tensor SumOf(const std::string& variable, Tensor addends, const Shape& shape, const SbpHint& hint) {
+  Tensor SumOf(const std::string& variable, Tensor addends, const Shape& shape, const SbpHint& hint,
+               const CompressOptions& options) {
     const GraphBuilder::Scope scope(editor_, absl::StrCat(variable, "/compress"));
     if (addends.type().dtype != DType::kFloat32) addends = editor_.Op1("cast", {addends}, {{"dtype", "f32"}});
     if (shape.rank() != 2) addends = Reshape(addends, {shape[0], shape.count() / shape[0]});
-    CodecStep step(editor_, addends, axis_, mesh_.AxisSize(axis_), Whole(hint, shape.rank()), options_);
+    CodecStep step(editor_, addends, axis_, mesh_.AxisSize(axis_), Whole(hint, shape.rank()), options);
     return codec_.sum(step);
   }
 
@@ -93,7 +132,7 @@ class GradientCompressor {
     editor_.set_placement_hint(variable.at);
     editor_.set_role(Role::kUpdate, -1, id);
     const std::string& name = variable.name;
-    const Tensor sum = SumOf(name, Tensor(&editor_, gradient), type.shape, hint);
+    const Tensor sum = SumOf(name, Tensor(&editor_, gradient), type.shape, hint, OptionsOf(id));
     editor_.set_role(Role::kReduction, -1, id);
     editor_.Op1("reshape", {sum}, {{"shape", type.shape.dims()}}, std::source_location::current(),
                 absl::StrCat(name, "/grad_sum"));
@@ -106,17 +145,26 @@ class GradientCompressor {
   std::string axis_;
 };
 
+absl::Status CheckParameter(const Codec& codec, double parameter) {
+  const bool is_whole = !codec.is_whole || parameter == std::floor(parameter);
+  if (is_whole && parameter >= codec.least && parameter <= codec.most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("the %s of %s is %.10g but must be %sin [%.10g, %.10g]",
+                                                    codec.parameter, codec.name, parameter,
+                                                    codec.is_whole ? "a whole number " : "", codec.least, codec.most));
+}
+
 }  // namespace
 
 absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
   if (!graph.is_trained() || !context.options.compress.has_value()) return false;
   const CompressOptions& options = *context.options.compress;
   OF_ASSIGN_OR_RETURN(const Codec* const codec, FindCodec(options.codec));
-  const bool is_whole = !codec->is_whole || options.parameter == std::floor(options.parameter);
-  if (!is_whole || !(options.parameter >= codec->least && options.parameter <= codec->most)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("the %s of %s is %.10g but must be %sin [%.10g, %.10g]", codec->parameter, codec->name,
-                        options.parameter, codec->is_whole ? "a whole number " : "", codec->least, codec->most));
+  OF_RETURN_IF_ERROR(CheckParameter(*codec, options.parameter));
+  for (const CompressGroup& group : options.groups) {
+    if (group.parameter == 0 || group.exact) continue;
+    if (const absl::Status status = CheckParameter(*codec, group.parameter); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("compress.groups, '", group.match, "': ", status.message()));
+    }
   }
   if (options.bucket < 8 || options.bucket % 8 != 0) {
     return absl::InvalidArgumentError(

@@ -66,6 +66,22 @@ TEST_F(CudaLayoutsTest, AGptInF16TrainsAlikeUnderEveryLayout) {
                      {{1, {}}, {4, {"mesh={dp:2 tp:2}"}}, {4, {"mesh={pp:2 dp:2}", "train.micro_batches=2"}}});
 }
 
+// Codes are of whole gradients, so that what is sent depends on the ranks alone, not on what they compute on.
+TEST_F(CudaLayoutsTest, CompressedGradientsAreThoseOfTheHost) {
+  if (devices_ < 2) GTEST_SKIP() << testing::LacksCudaDevices(2);
+  for (const char* codec : {"POWERSGD default: 2", "TOPK default: 0.1", "QUANT default: 4", "RANDK default: 0.25"}) {
+    SCOPED_TRACE(codec);
+    const std::string config = Gpt() + " compress { family: " + codec + " }";
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome host, Run(config, {"mesh={dp:2}"}));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome got, Run(config, {"mesh={dp:2}", "cluster.device=cuda"}));
+    EXPECT_EQ(got.stats.bytes_moved, got.predicted_bytes);
+    for (int step = 0; step < steps_; ++step) {
+      // An element may be the last that is sent here and the first that is not there, or of another level.
+      EXPECT_NEAR(got.losses[step] / host.losses[step], 1, step == 0 ? 1e-6 : 1e-3) << "step " << step + 1;
+    }
+  }
+}
+
 // Weights and state are on the device, and so is what says that they stay.
 TEST_F(CudaLayoutsTest, AllRanksSkipTheStepsWhoseGradientsOverflow) {
   if (devices_ < 4) GTEST_SKIP() << testing::LacksCudaDevices(4);

@@ -232,6 +232,21 @@ TEST_F(CompressedGradientsTest, WhatWasUsedAndWhatIsLeftIsWhatWasGiven) {
   }
 }
 
+// A group has a number of its own, or none.
+TEST_F(CompressedGradientsTest, GroupsHaveNumbersOfTheirOwn) {
+  const auto bytes = [&](const std::string& groups) -> absl::StatusOr<double> {
+    const std::string config = absl::StrCat(Mlp(), " compress { family: POWERSGD default: 4 ", groups, " }");
+    OF_ASSIGN_OR_RETURN(const testing::Outcome outcome, Run(config, {"mesh={dp:2}"}));
+    return static_cast<double>(outcome.stats.bytes_moved) / steps_;
+  };
+  // The first matrix is 784 x 33; 2 ranks move twice what an all-reduce is of.
+  ASSERT_OK_AND_ASSIGN(const double alike, bytes(""));
+  ASSERT_OK_AND_ASSIGN(const double narrow, bytes("groups { match: '*0*' value: 1 }"));
+  ASSERT_OK_AND_ASSIGN(const double exact, bytes("groups { match: '*0*' exact: true } groups { match: '*' value: 4 }"));
+  EXPECT_EQ(alike - narrow, 2 * 4 * 3 * (784 + 33));
+  EXPECT_EQ(exact - alike, 2 * 4 * (784 * 33 - 4 * (784 + 33)));
+}
+
 // The same gradient in every step, so that the mean of what was used over the steps comes near it: within five
 // deviations, which the bounds of one draw give. Each draw is far from it.
 TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
@@ -282,6 +297,9 @@ TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
           "the bits of QUANT is 9 but must be a whole number in [1, 8]");
   refused(config, {"compress.family=QUANT", "compress.bucket=100"},
           "compress.bucket is 100 but must be a multiple of 8");
+  refused(config, {"compress.groups={match: 'none*' value: 2}"}, "compress.groups: 'none*' has no matrix: none of ");
+  refused(config, {"compress.groups={match: '*' value: 2.5}"},
+          "compress.groups, '*': the rank of POWERSGD is 2.5 but must be a whole number in [1, 1048576]");
   refused(config, {"precision.compute=F16"}, "gradients of a scaled loss (precision.compute F16) cannot be compressed");
   refused(config, {"mesh={axes { name: 'a' size: 2 role: 'batch' } axes { name: 'b' size: 2 role: 'batch' }}"},
           "compress.axis is 'dp': the mesh has 'a' and 'b' for that; name one of them");

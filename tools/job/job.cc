@@ -85,6 +85,9 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
     const pb::Compress compress = WithDefaults(config.compress());
     options.compress = {compress.axis(), pb::Compress::Family_Name(compress.family()), compress.default_(),
                         compress.bucket()};
+    for (const pb::Compress::Group& group : compress.groups()) {
+      options.compress->groups.push_back({group.match(), group.value(), group.exact()});
+    }
   }
   options.keep_gradients = !config.save_gradients().empty();
   options.checkpoints = config.has_checkpoint();
