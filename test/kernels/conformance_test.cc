@@ -110,21 +110,6 @@ std::vector<OpCase> Cases() {
   return cases;
 }
 
-void ExpectNear(const std::vector<RefTensor>& got, const std::vector<RefTensor>& want, double tolerance,
-                const char* what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const RefTensor rounded = Rounded(want[i]);
-    ASSERT_EQ(got[i].dims, want[i].dims) << what << " " << i;
-    for (int64_t j = 0; j < got[i].count(); ++j) {
-      const double a = got[i].values[j], b = rounded.values[j];
-      if (a == b || (std::isnan(a) && std::isnan(b))) continue;  // infinities too
-      ASSERT_LE(std::abs(a - b), tolerance * (1 + std::abs(b)))
-          << what << " " << i << " element " << j << ": " << a << " is not " << b;
-    }
-  }
-}
-
 KernelCall CallOf(const OpCase& c, const std::vector<RefTensor>& types) {
   KernelCall call = {c.op, c.attrs, c.inputs, types};
   for (RefTensor& output : call.outputs) {
@@ -144,9 +129,8 @@ TEST_P(ConformanceTest, KernelsAgreeWithTheReference) {
     absl::StatusOr<KernelResult> got = RunKernel(*device_, call);
     if (GetParam().make == FirstGpu && absl::IsNotFound(got.status())) continue;  // counted by EveryKernelHasACase
     ASSERT_OK(got);
-    ExpectNear(got->outputs, want, c.tolerance, "output");
-    ExpectNear(got->inputs, after, c.tolerance, "input");
-    if (HasFatalFailure()) return;
+    ASSERT_OK(CheckNear(got->outputs, want, c.tolerance, "output"));
+    ASSERT_OK(CheckNear(got->inputs, after, c.tolerance, "input"));
   }
 }
 
@@ -162,8 +146,7 @@ TEST_P(ConformanceTest, OutputsMayLieInInputsWhereOpsSaySo) {
     KernelCall call = CallOf(c, want);
     call.output_in_input = c.in_place;
     ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
-    ExpectNear(got.outputs, want, c.tolerance, "output");
-    if (HasFatalFailure()) return;
+    ASSERT_OK(CheckNear(got.outputs, want, c.tolerance, "output"));
     ++cases;
   }
   EXPECT_GT(cases, AreSome() ? -1 : 20);
@@ -202,8 +185,7 @@ TEST_P(ConformanceTest, OperandsMayLieInBlocksWhereOpsSaySo) {
       KernelCall call = CallOf(c, want);
       call.layouts = layouts;
       ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
-      ExpectNear(got.outputs, want, c.tolerance, "output");
-      if (HasFatalFailure()) return;
+      ASSERT_OK(CheckNear(got.outputs, want, c.tolerance, "output"));
       seen.insert(c.op);
     }
   }
@@ -276,7 +258,7 @@ TEST_P(ConformanceTest, LaterMicroBatchesAreAdded) {
     call.context.micro_batch = 1;
     ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
     for (int64_t i = 0; i < want[0].count(); ++i) want[0].values[i] += call.outputs[0].values[i];
-    ExpectNear(got.outputs, want, std::max(c.tolerance, 1e-6), "output");
+    ASSERT_OK(CheckNear(got.outputs, want, std::max(c.tolerance, 1e-6), "output"));
     tried.insert(c.op);
   }
   EXPECT_THAT(tried, ::testing::ElementsAre("accumulate", "accumulate_matmul_wgrad"));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/float16.h"
 #include "oneflow_core/dtype_switch.h"
 #include "oneflow_core/status.h"
@@ -228,6 +229,27 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
     result.bytes.push_back(std::move(bytes));
   }
   return result;
+}
+
+absl::Status CheckNear(const std::vector<RefTensor>& got, const std::vector<RefTensor>& want, double tolerance,
+                       const char* what) {
+  if (got.size() != want.size()) {
+    return absl::InternalError(absl::StrCat(got.size(), " ", what, "s, not ", want.size()));
+  }
+  for (size_t i = 0; i < got.size(); ++i) {
+    const RefTensor rounded = Rounded(want[i]);
+    if (got[i].dims != want[i].dims) {
+      return absl::InternalError(absl::StrCat(what, " ", i, " is [", absl::StrJoin(got[i].dims, ","), "], not [",
+                                              absl::StrJoin(want[i].dims, ","), "]"));
+    }
+    for (int64_t j = 0; j < got[i].count(); ++j) {
+      const double a = got[i].values[j], b = rounded.values[j];
+      if (a == b || (std::isnan(a) && std::isnan(b))) continue;  // infinities too
+      if (std::abs(a - b) <= tolerance * (1 + std::abs(b))) continue;
+      return absl::InternalError(absl::StrCat(what, " ", i, " element ", j, ": ", a, " is not ", b));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow::testing

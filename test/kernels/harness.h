@@ -39,4 +39,9 @@ struct KernelResult {
 // NotFound if the device has no such kernel; Internal if it failed, or wrote beyond an output or its scratch area.
 absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& call);
 
+// Internal, with the first element of `got` that is further from `want`, as that is rounded to its type, than
+// `tolerance` (1 + |want|). NaNs are near each other, and infinities of one sign. `what` names the tensors.
+absl::Status CheckNear(const std::vector<RefTensor>& got, const std::vector<RefTensor>& want, double tolerance,
+                       const char* what);
+
 }  // namespace oneflow::testing
