@@ -7,8 +7,8 @@
 
 namespace oneflow::cpu {
 
-// How a shard's elements lie in the logical tensor: equally long runs. A micro-batch's elements are counted behind those
-// of the micro-batches before it.
+// How a shard's elements lie in the logical tensor: equally long runs. A micro-batch's elements are counted behind
+// those of the micro-batches before it.
 struct LogicalRuns {
   LogicalRuns(const TensorArg& x, int64_t micro_batch) : x(x) {
     outer_rank = x.rank;

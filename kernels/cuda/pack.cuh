@@ -1,5 +1,5 @@
-// Neighbours that a thread reads and writes at once. Kernels that move more than they compute are as fast as memory only
-// if each access is of 16 bytes: eight 16-bit floats or four floats. Values in between are floats.
+// Neighbours that a thread reads and writes at once. Kernels that move more than they compute are as fast as memory
+// only if each access is of 16 bytes: eight 16-bit floats or four floats. Values in between are floats.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Random-k with a seed that all ranks share: the same elements of every rank's addend are added up, times the inverse of
-// the probability of each, so that the sum is right on average and no index travels.
+// Random-k with a seed that all ranks share: the same elements of every rank's addend are added up, times the inverse
+// of the probability of each, so that the sum is right on average and no index travels.
 //
 // Elements are drawn in strata: of each s neighbours one, s = ceil(1 / density). Each is drawn with probability 1 / s,
 // so the variance is that of k drawn elements, (s - 1) |x|^2; the draw costs k numbers and no sorting.
