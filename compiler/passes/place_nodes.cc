@@ -38,7 +38,7 @@ void Write(const Places& places) {
   Graph& graph = places.graph();
   const std::vector<bool> alone = OnOneRank(places);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    const Location& location = *places.at(id);
+    const Site& location = *places.at(id);
     graph.node(id).chunk = location.stage;
     graph.node(id).placement = alone[id] ? Placement({}, {location.placement.ranks()[0]}) : location.placement;
   }

@@ -14,7 +14,7 @@ bool HasSplit(const Signature& signature) {
 }
 
 // The user's wish for `value` along `axis`, or null.
-const AxisSbp* Wish(const Value& value, absl::string_view axis) {
+const AxisSbp* WishAlong(const Value& value, absl::string_view axis) {
   for (const AxisSbp& wish : value.hint) {
     if (wish.axis == axis) return &wish;
   }
@@ -35,7 +35,7 @@ std::string Proposals(const Graph& graph, const Node& node, const Axis& axis, co
     int distance = 0;
     std::vector<std::string> outputs;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const AxisSbp* const wish = Wish(graph.value(node.outputs[i]), axis.name);
+      const AxisSbp* const wish = WishAlong(graph.value(node.outputs[i]), axis.name);
       if (wish == nullptr) continue;
       distance += Mismatch(wish->sbp, signature.outputs[i]);
       outputs.push_back(ToString(SbpHint{{axis.name, signature.outputs[i]}}));
@@ -56,7 +56,7 @@ absl::Status NoSuchSignature(const Graph& graph, const Node& node, const Axis& a
                              const std::vector<Signature>& existing) {
   std::vector<std::string> wishes, signatures;
   for (ValueId output : node.outputs) {
-    if (const AxisSbp* const wish = Wish(graph.value(output), axis.name)) {
+    if (const AxisSbp* const wish = WishAlong(graph.value(output), axis.name)) {
       wishes.push_back(node.outputs.size() == 1
                            ? wish->sbp.ToString()
                            : absl::StrCat(wish->sbp.ToString(), " of output ", graph.value(output).output));
@@ -163,7 +163,7 @@ absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const 
     for (const Signature& signature : fitting) {
       bool fits = true;
       for (size_t i = 0; i < node.outputs.size(); ++i) {
-        const AxisSbp* const wish = Wish(graph_.value(node.outputs[i]), axis.name);
+        const AxisSbp* const wish = WishAlong(graph_.value(node.outputs[i]), axis.name);
         fits = fits && (wish == nullptr || wish->priority != priority || wish->sbp == signature.outputs[i]);
       }
       if (fits) wanted.push_back(signature);
@@ -214,7 +214,7 @@ void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std:
                                   [&](const Signature& signature) { return signature.outputs[i] == first; });
     if (!same || !first.is_split()) continue;
     int priority = inputs_kept;
-    const AxisSbp* const wish = Wish(graph_.value(node.outputs[i]), axis.name);
+    const AxisSbp* const wish = WishAlong(graph_.value(node.outputs[i]), axis.name);
     if (wish != nullptr && wish->sbp == first && (priority < 0 || wish->priority < priority)) priority = wish->priority;
     if (priority < 0) continue;
     AxisSbp* const known = Kept(node.outputs[i], axis.name);

@@ -11,7 +11,7 @@
 namespace oneflow {
 namespace {
 
-constexpr double kRounding = 1e-6;  // of a sum of whole numbers, each weighed
+constexpr double kRoundingOfCounts = 1e-6;  // of a sum of whole numbers, each weighed
 
 // `lower_bound` is of the weighed total.
 struct Weighed {
@@ -60,10 +60,10 @@ SearchResult Search(const SearchProblem& problem, const SearchLimits& limits) {
   double least_avoided = 0;
   if (best.result.cost.avoided > 0) {
     const Weighed least = SearchWeighed(problem, {1, 0}, limits);
-    least_avoided = std::ceil(least.lower_bound - kRounding);
+    least_avoided = std::ceil(least.lower_bound - kRoundingOfCounts);
     if (least.result.cost.avoided < best.result.cost.avoided) {
       const double seconds = least.result.cost.seconds;
-      weights.avoided = seconds > 0 ? seconds * (1 + kRounding) : 1;
+      weights.avoided = seconds > 0 ? seconds * (1 + kRoundingOfCounts) : 1;
       best = SearchWeighed(problem, weights, limits);
       if (least.result.cost < best.result.cost) {  // a search that is not exact
         best.result.choice = least.result.choice;

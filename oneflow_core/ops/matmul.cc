@@ -61,7 +61,7 @@ absl::StatusOr<Types> InferWgrad(const InferContext& c) {
   return Outputs({{out, transposed ? Shape{n, k} : Shape{k, n}}});
 }
 
-std::string WgradRule(absl::Span<const TensorType>, const AttrMap& attrs) {
+std::string MatMulWgradRule(absl::Span<const TensorType>, const AttrMap& attrs) {
   return attrs.Bool("transpose") ? "...k,...n->nk; linear 0; linear 1" : "...k,...n->kn; linear 0; linear 1";
 }
 
@@ -83,7 +83,7 @@ void AddMatmulOps(OpRegistry& registry) {
                 .packed = "packed_matmul"});
   registry.Add({.name = "matmul_wgrad",
                 .rule = "...k,...n->kn; linear 0; linear 1",
-                .rule_for = WgradRule,
+                .rule_for = MatMulWgradRule,
                 .infer = InferWgrad,
                 .flops = WgradFlops,
                 .precision = Precision::kCompute,

@@ -3,16 +3,16 @@
 namespace oneflow {
 namespace {
 
-Location UpdateLocation(const Places& places, NodeId id) {
+Site UpdateLocation(const Places& places, NodeId id) {
   const Node& node = places.graph().node(id);
   for (int index : places.op(id).mutates) {
-    const std::optional<Location>& variable = places.at(places.Producer(node.inputs[index]));
+    const std::optional<Site>& variable = places.at(places.Producer(node.inputs[index]));
     if (variable.has_value()) return *variable;
   }
   if (node.variable >= 0 && places.at(node.variable).has_value()) return *places.at(node.variable);
-  const Location* lowest = nullptr;
+  const Site* lowest = nullptr;
   for (ValueId input : node.inputs) {
-    const std::optional<Location>& from = places.at(places.Producer(input));
+    const std::optional<Site>& from = places.at(places.Producer(input));
     if (from.has_value() && (lowest == nullptr || from->stage < lowest->stage)) lowest = &*from;
   }
   return lowest == nullptr ? places.stage(0) : *lowest;
@@ -38,7 +38,7 @@ void PlaceUpdate(Places& places) {
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     if (!IsUpdate(node) || places.IsVariable(id) || places.IsSource(id)) continue;
-    const Location location = UpdateLocation(places, id);
+    const Site location = UpdateLocation(places, id);
     places.Put(id, location);
     for (ValueId input : node.inputs) {
       const NodeId producer = places.Producer(input);

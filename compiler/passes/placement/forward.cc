@@ -44,7 +44,7 @@ absl::Status PlaceByWork(Places& places, const std::vector<NodeId>& work) {
   const std::vector<int> stage =
       PartitionIntoStages(cost, CrossingBytes(places.graph(), work), places.shares(), kBalanceSlack);
   for (size_t i = 0; i < work.size(); ++i) {
-    OF_ASSIGN_OR_RETURN(Location location, places.Wished(work[i], stage[i]));
+    OF_ASSIGN_OR_RETURN(Site location, places.Wished(work[i], stage[i]));
     places.Put(work[i], std::move(location));
   }
   return absl::OkStatus();
@@ -53,7 +53,7 @@ absl::Status PlaceByWork(Places& places, const std::vector<NodeId>& work) {
 // --- following -----------------------------------------------------------------------------------------------------
 
 // The later stage with the variables of the node, if there is one: a rank may hold several.
-Location WithItsVariables(const Places& places, NodeId id, Location furthest) {
+Site WithItsVariables(const Places& places, NodeId id, Site furthest) {
   for (ValueId input : places.graph().node(id).inputs) {
     const NodeId producer = places.Producer(input);
     if (!places.IsVariable(producer) || places.IsElsewhere(producer) || !places.at(producer).has_value()) continue;
@@ -86,10 +86,10 @@ void PlaceWithReaders(Places& places, const std::vector<NodeId>& work, const std
   const std::vector<std::vector<NodeId>> readers = places.graph().Consumers();
   for (auto id = work.rbegin(); id != work.rend(); ++id) {
     if (!weights[*id]) continue;
-    const Location* first = nullptr;
+    const Site* first = nullptr;
     for (ValueId output : places.graph().node(*id).outputs) {
       for (const NodeId reader : readers[output]) {
-        const std::optional<Location>& at = places.at(reader);
+        const std::optional<Site>& at = places.at(reader);
         if (at.has_value() && (first == nullptr || at->stage < first->stage)) first = &*at;
       }
     }
@@ -102,14 +102,14 @@ absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
   const std::vector<bool> weights = Weights(places, work);
   for (NodeId id : work) {
     if (weights[id]) continue;
-    const Location* furthest = nullptr;
+    const Site* furthest = nullptr;
     for (ValueId input : places.graph().node(id).inputs) {
       const NodeId producer = places.Producer(input);
       if (places.IsVariable(producer) && places.IsElsewhere(producer)) continue;  // it is brought to its readers
-      const std::optional<Location>& from = places.at(producer);
+      const std::optional<Site>& from = places.at(producer);
       if (from.has_value() && (furthest == nullptr || from->stage > furthest->stage)) furthest = &*from;
     }
-    Location location = furthest == nullptr ? places.stage(0) : WithItsVariables(places, id, *furthest);
+    Site location = furthest == nullptr ? places.stage(0) : WithItsVariables(places, id, *furthest);
     if (!places.graph().node(id).at.empty()) {
       OF_ASSIGN_OR_RETURN(location, places.Wished(id, location.stage));
     }

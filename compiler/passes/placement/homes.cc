@@ -24,7 +24,7 @@ class Reader {
     const ValueId home = graph_.node(variable).outputs[0];
     std::map<Placement, ValueId> here;
     for (const NodeId reader : readers_[home]) {
-      const Location location = *places_.at(reader);
+      const Site location = *places_.at(reader);
       if (location.placement == places_.at(variable)->placement) continue;
       const auto [it, is_new] = here.try_emplace(location.placement, -1);
       if (is_new) it->second = Add(variable, location);
@@ -35,7 +35,7 @@ class Reader {
   }
 
   // The variable's value at `location`.
-  ValueId Add(NodeId variable, const Location& location) {
+  ValueId Add(NodeId variable, const Site& location) {
     const Value value = graph_.value(graph_.node(variable).outputs[0]);
     Node node;
     node.op = "to";

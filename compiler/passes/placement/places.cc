@@ -49,7 +49,7 @@ std::optional<int> Places::StageFrom(int first, const Placement& placement) cons
 
 bool Places::IsElsewhere(NodeId variable) const { return elsewhere_[variable]; }
 
-absl::StatusOr<Location> Places::Wished(NodeId id, int stage) const {
+absl::StatusOr<Site> Places::Wished(NodeId id, int stage) const {
   PlacementHint wish = graph_.node(id).at;
   if (wish.empty()) return stages_[stage];
   const std::string axis = mesh_.mesh().StageAxis();
@@ -60,7 +60,7 @@ absl::StatusOr<Location> Places::Wished(NodeId id, int stage) const {
     stage = StageFrom(stage, it->coordinate).value_or(StageFrom(0, it->coordinate).value_or(0));
   }
   OF_ASSIGN_OR_RETURN_AT(Placement placement, mesh_.Place(wish), Where(graph_.node(id)));
-  return Location{stage, std::move(placement)};
+  return Site{stage, std::move(placement)};
 }
 
 bool Places::WishesStage(NodeId id) const {

@@ -21,7 +21,7 @@ namespace oneflow {
 // A part of the plan's mesh, and the stage of the model that it holds there; or a variable's home elsewhere, and stage
 // 0. Stages are numbered along the model: as coordinates of the pipeline, or as chunks where a schedule cuts the model
 // into more of them.
-struct Location {
+struct Site {
   int stage = 0;
   Placement placement;
 };
@@ -37,7 +37,7 @@ class Places {
   // The share of the work of each stage.
   const std::vector<double>& shares() const { return shares_; }
   // A whole stage.
-  const Location& stage(int stage) const { return stages_[stage]; }
+  const Site& stage(int stage) const { return stages_[stage]; }
   // The first stage that a placement belongs to; 0 if it belongs to none.
   int StageOf(const Placement& placement) const;
   // The first stage from `first` on that lies on this placement.
@@ -46,14 +46,14 @@ class Places {
   // it.
   bool IsElsewhere(NodeId variable) const;
 
-  const std::optional<Location>& at(NodeId id) const { return at_[id]; }
-  void Put(NodeId id, Location location) { at_[id] = std::move(location); }
+  const std::optional<Site>& at(NodeId id) const { return at_[id]; }
+  void Put(NodeId id, Site location) { at_[id] = std::move(location); }
   // The same for a node that was just added to the graph.
-  void PutNew(Location location) { at_.push_back(std::move(location)); }
+  void PutNew(Site location) { at_.push_back(std::move(location)); }
 
   // The place that the node's wish names; on `stage` if the wish names none. InvalidArgument if that is outside the
   // mesh.
-  absl::StatusOr<Location> Wished(NodeId id, int stage) const;
+  absl::StatusOr<Site> Wished(NodeId id, int stage) const;
   bool WishesStage(NodeId id) const;
 
   const OpDef& op(NodeId id) const { return *context_.ops.Find(graph_.node(id).op); }
@@ -79,10 +79,10 @@ class Places {
   const PassContext& context_;
   const PlanMesh mesh_;
   std::vector<int> rank_of_stage_;  // coordinates of the pipeline
-  std::vector<Location> stages_;
-  std::vector<double> shares_;               // by stage
-  std::vector<std::optional<Location>> at_;  // by node
-  std::vector<bool> elsewhere_;              // by node
+  std::vector<Site> stages_;
+  std::vector<double> shares_;           // by stage
+  std::vector<std::optional<Site>> at_;  // by node
+  std::vector<bool> elsewhere_;          // by node
 };
 
 }  // namespace oneflow

@@ -35,7 +35,7 @@ class Copier {
   void Spread(NodeId source) {
     std::map<Placement, NodeId> copies;
     for (NodeId reader : ReadersOf(source)) {
-      const Location location = *places_.at(reader);
+      const Site location = *places_.at(reader);
       if (!places_.at(source).has_value()) places_.Put(source, location);
       if (places_.at(source)->placement == location.placement) continue;
       const auto [it, is_new] = copies.try_emplace(location.placement, -1);
@@ -48,7 +48,7 @@ class Copier {
   }
 
   // A node like `source` at `location`, with the same inputs.
-  NodeId Copy(NodeId source, const Location& location) {
+  NodeId Copy(NodeId source, const Site& location) {
     Node node = graph_.node(source);
     node.name = names_.Make(absl::StrCat(node.name, "/pp", location.stage));
     std::vector<TensorType> types;

@@ -14,9 +14,9 @@ absl::Status PlaceWithFirstReaders(Places& places, const std::vector<NodeId>& wo
     for (ValueId input : graph.node(id).inputs) {
       const NodeId variable = places.Producer(input);
       if (!follows[variable]) continue;
-      const std::optional<Location>& at = places.at(variable);
+      const std::optional<Site>& at = places.at(variable);
       if (at.has_value() && places.at(id)->stage >= at->stage) continue;
-      Location location = *places.at(id);
+      Site location = *places.at(id);
       if (!graph.node(variable).at.empty()) {
         OF_ASSIGN_OR_RETURN(location, places.Wished(variable, location.stage));
       }
@@ -42,7 +42,7 @@ absl::Status PlaceMutation(Places& places, NodeId id) {
       std::find_if(mutated.begin(), mutated.end(), [&](int index) { return IsSettled(places, variable(index)); });
   const bool wishes = !node.at.empty();
   const NodeId first = variable(settled == mutated.end() ? mutated[0] : *settled);
-  const Location location = settled == mutated.end() && wishes ? *places.at(id) : *places.at(first);
+  const Site location = settled == mutated.end() && wishes ? *places.at(id) : *places.at(first);
   if (wishes && places.at(id)->placement != location.placement) {
     return absl::InvalidArgumentError(absl::StrCat(Where(node), ": is to run on ", places.at(id)->placement.ToString(),
                                                    ", but overwrites variable '", places.graph().node(first).name,
@@ -65,7 +65,7 @@ absl::Status PlaceMutation(Places& places, NodeId id) {
 void PlaceFetches(Places& places, const std::vector<NodeId>& work) {
   for (NodeId id : work) {
     if (!places.Is(id, OpKind::kFetch)) continue;
-    const std::optional<Location>& producer = places.at(places.Producer(places.graph().node(id).inputs[0]));
+    const std::optional<Site>& producer = places.at(places.Producer(places.graph().node(id).inputs[0]));
     if (producer.has_value()) places.Put(id, *producer);
   }
 }
@@ -79,7 +79,7 @@ absl::Status PlaceFixedVariables(Places& places) {
     if (fixed != places.context().variables.end()) {
       places.Put(id, {places.StageOf(fixed->second.placement), fixed->second.placement});
     } else if (places.WishesStage(id)) {
-      OF_ASSIGN_OR_RETURN(Location location, places.Wished(id, 0));
+      OF_ASSIGN_OR_RETURN(Site location, places.Wished(id, 0));
       places.Put(id, std::move(location));
     }
   }

@@ -52,14 +52,19 @@ function(awaited_of result file)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to sources that include the given ones in turn, up to ten of a folder: what they all include is parsed
-# once, which halves the time of a build from nothing. Those of a group share unnamed namespaces, and read the same of
-# the awaited headers. With ONEFLOW_GROUPS=OFF each is compiled by itself.
+# Sets `result` to sources that include the given ones in turn, up to ONEFLOW_GROUPS at a time, of a folder where they
+# are many: what they all include is parsed once, which halves the time of a build from nothing. Those of a group share
+# unnamed namespaces, and read the same of the awaited headers. With ONEFLOW_GROUPS=OFF each is compiled by itself.
 function(grouped result)
   if(NOT ONEFLOW_GROUPS)
     set(${result} ${ARGN} PARENT_SCOPE)
     return()
   endif()
+  set(most ${ONEFLOW_GROUPS})
+  if(NOT most MATCHES "^[0-9]+$")
+    set(most 10)
+  endif()
+  math(EXPR many "${most} / 3")
   set(kinds)
   foreach(source IN LISTS ARGN)
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
@@ -74,7 +79,7 @@ function(grouped result)
     set(count 0)
     foreach(source IN LISTS of_${kind})
       cmake_path(GET source PARENT_PATH folder)
-      if(count EQUAL 0 OR count EQUAL 10 OR (count GREATER 3 AND NOT folder STREQUAL previous))
+      if(count EQUAL 0 OR count EQUAL most OR (count GREATER many AND NOT folder STREQUAL previous))
         list(APPEND groups ${CMAKE_BINARY_DIR}/generated/groups/${source})
         list(LENGTH groups index)
         set(count 0)
