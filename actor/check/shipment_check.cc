@@ -24,7 +24,7 @@ absl::Status CheckParcel(const pb::Parcel& parcel, const pb::Register& reg) {
 }
 
 // How often a step fills a register; 0 if its producer does not, which is reported elsewhere.
-int64_t Rate(const pb::Plan& plan, const pb::Register& reg) {
+int64_t RateOf(const pb::Plan& plan, const pb::Register& reg) {
   const pb::Actor& producer = plan.actors(reg.producer());
   for (const pb::Port& port : producer.outputs()) {
     const bool is_it =
@@ -76,7 +76,7 @@ absl::Status CheckRowCounts(const pb::Plan& plan, const pb::Register& reg, int c
   groups.Add(parcel.extent().begin(), parcel.extent().begin() + dim);
   slot.Add((its.slot_bytes() - counts.offset()) / static_cast<int64_t>(sizeof(int32_t)));
   OF_RETURN_IF_ERROR_AT(CheckReach(groups, 0, counts.stride(), slot), where);
-  const int64_t of_rows = Rate(plan, reg), of_counts = Rate(plan, its);
+  const int64_t of_rows = RateOf(plan, reg), of_counts = RateOf(plan, its);
   if (reg.initially_filled() > 0 || of_counts < 1 || of_rows % of_counts != 0) {
     return Malformed(where, ", are filled ", of_counts, " times a step, the rows ", of_rows, " times and ",
                      reg.initially_filled(), " before the first");

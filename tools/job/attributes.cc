@@ -17,12 +17,6 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
 
-// The shortest text that is read as exactly this number.
-std::string ShortestText(double value) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
-}
-
 void SetList(const google::protobuf::Message& message, const FieldDescriptor& field, AttrMap& attributes) {
   const Reflection& r = *message.GetReflection();
   std::vector<std::string> texts;
@@ -68,6 +62,11 @@ void SetOne(const google::protobuf::Message& message, const FieldDescriptor& fie
 }
 
 }  // namespace
+
+std::string ShortestText(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
 
 const FieldDescriptor* KindOf(const google::protobuf::Message& message) {
   const google::protobuf::OneofDescriptor* const kinds = message.GetDescriptor()->FindOneofByName("kind");

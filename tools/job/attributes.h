@@ -22,4 +22,7 @@ AttrMap AttributesOf(const google::protobuf::Message& message);
 // fields that it describes; REQUIRES then: CheckCustom (custom.h) found nothing.
 AttrMap AttributesOfKind(const google::protobuf::Message& message);
 
+// The shortest text that is read as exactly this number.
+std::string ShortestText(double value);
+
 }  // namespace oneflow

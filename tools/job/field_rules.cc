@@ -1,9 +1,7 @@
 #include "tools/job/field_rules.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/optimizer_rules.h"
 #include "proto/job.pb.h"
+#include "tools/job/attributes.h"
 #include "tools/job/checker.h"
 #include "tools/job/interval.h"
 
@@ -32,12 +31,6 @@ const OptimizerRule* OptimizerOfMessage(const Descriptor& message) {
     if (kinds.field(i)->message_type() == &message) return FindOptimizerRule(kinds.field(i)->name());
   }
   return nullptr;
-}
-
-// The shortest text that is read as exactly this number.
-std::string ShortestText(double value) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
 
 pb::FieldRule RuleOfAttribute(const OptimizerAttribute& attribute) {

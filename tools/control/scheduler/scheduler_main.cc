@@ -17,7 +17,7 @@
 namespace oneflow {
 namespace {
 
-int Fail(const absl::Status& status) {
+int Refuse(const absl::Status& status) {
   std::cerr << "oneflow: " << status.message() << std::endl;
   return 1;
 }
@@ -61,17 +61,17 @@ int SchedulerMain(const SchedulerArgs& args, PageServer serve_page) {
   };
   const absl::Status started = start();
   standing.Notify();
-  if (!started.ok()) return Fail(started);
+  if (!started.ok()) return Refuse(started);
   LOG(INFO) << "scheduler listens on " << server->address() << ", jobs are in '" << args.db << "'";
   const std::string page = server->page_url();
   if (absl::Status told =
           TellReady(args.ready_fd, page.empty() ? server->address() : absl::StrCat(server->address(), " ", page));
       !told.ok()) {
-    return Fail(told);
+    return Refuse(told);
   }
   const absl::Status ended = server->Wait();
   server->Stop();
-  return ended.ok() ? 0 : Fail(ended);
+  return ended.ok() ? 0 : Refuse(ended);
 }
 
 }  // namespace oneflow

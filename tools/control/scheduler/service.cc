@@ -20,7 +20,7 @@
 namespace oneflow {
 namespace {
 
-constexpr absl::Duration kShutdown = absl::Seconds(2);
+constexpr absl::Duration kLastCalls = absl::Seconds(2);
 
 // The calls of gRPC: each is admitted, asks the core, and says the answer.
 class Calls final : public pb::Scheduler::Service {
@@ -213,7 +213,7 @@ class Server final : public SchedulerServer {
     metrics_server_.reset();
     page_.reset();
     if (server_ != nullptr) {
-      server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kShutdown));
+      server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kLastCalls));
       server_->Wait();
       server_.reset();
     }
