@@ -17,12 +17,12 @@ __global__ void CastKernel(int64_t n, const From* x, To* y) {
 }
 
 template <typename T>
-inline constexpr bool IsFloat = kIsHalf<T> || std::is_same_v<T, float>;
+inline constexpr bool kIsFloat = kIsHalf<T> || std::is_same_v<T, float>;
 
 template <typename From, typename To>
 const char* Convert(const TensorArg& x, const TensorArg& y, cudaStream_t stream) {
   if (x.count == 0) return nullptr;
-  if constexpr (IsFloat<From> && IsFloat<To>) {
+  if constexpr (kIsFloat<From> && kIsFloat<To>) {
     return MapFloats(
         stream, x.count, [] __device__(float v) { return v; }, y.as<To>(), x.as<const From>());
   }
