@@ -161,7 +161,12 @@ absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
   OF_ASSIGN_OR_RETURN(const Codec* const codec, FindCodec(options.codec));
   OF_RETURN_IF_ERROR(CheckParameter(*codec, options.parameter));
   for (const CompressGroup& group : options.groups) {
-    if (group.parameter == 0 || group.exact) continue;
+    if (group.parameter == 0) continue;
+    if (group.exact) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "compress.groups, '%s': is to be exact, and to have a %s of %.10g; it can be only one of both", group.match,
+          codec->parameter, group.parameter));
+    }
     if (const absl::Status status = CheckParameter(*codec, group.parameter); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("compress.groups, '", group.match, "': ", status.message()));
     }

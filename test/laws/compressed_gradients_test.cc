@@ -174,6 +174,28 @@ Values TopKInDoubles(const Values& x, const Values& y, Values w, int ranks) {
 
 std::string ListText(const Values& values) { return absl::StrCat("list(", absl::StrJoin(values, ","), ")"); }
 
+// x w and y, of rows that are split over the ranks; w is trained.
+struct Rows {
+  Rows(GraphBuilder& b, const Values& x, const Values& of_y, const Values& start) {
+    const auto fixed = [&](const std::string& name, int columns, const Values& values) {
+      return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, ListText(values), {{"dp", Sbp::Split(0)}},
+                        /*trainable=*/false);
+    };
+    const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, ListText(start));
+    product = MatMul(fixed("x", kInputs, x), w);
+    y = fixed("y", kOutputs, of_y);
+  }
+  Tensor product, y;
+};
+
+// The sum of x w times y, whose gradient is the same in every step.
+absl::StatusOr<Graph> LinearIn(const OpRegistry& ops, const Values& x, const Values& y, const Values& start) {
+  GraphBuilder b(ops, "train");
+  const Rows rows(b, x, y, start);
+  b.SetLoss(ReduceSum(Mul(rows.product, rows.y)));
+  return b.Finish();
+}
+
 TEST_F(CompressedGradientsTest, TopKIsTheAuthorsAlgorithm) {
   const Values x = Drawn(kRows * kInputs, 1), y = Drawn(kRows * kOutputs, 2), start = Drawn(kInputs * kOutputs, 3);
   std::vector<Values> ends;
@@ -181,12 +203,8 @@ TEST_F(CompressedGradientsTest, TopKIsTheAuthorsAlgorithm) {
     SCOPED_TRACE(ranks);
     const auto make = [&]() -> absl::StatusOr<Graph> {
       GraphBuilder b(ops_, "train");
-      const auto fixed = [&](const std::string& name, int columns, const Values& values) {
-        return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, ListText(values), {{"dp", Sbp::Split(0)}},
-                          /*trainable=*/false);
-      };
-      const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, ListText(start));
-      const Tensor apart = Sub(MatMul(fixed("x", kInputs, x), w), fixed("y", kOutputs, y));
+      const Rows rows(b, x, y, start);
+      const Tensor apart = Sub(rows.product, rows.y);
       b.SetLoss(Scale(ReduceSum(Square(apart)), 1.0 / kRows));
       return b.Finish();
     };
@@ -207,14 +225,7 @@ TEST_F(CompressedGradientsTest, WhatWasUsedAndWhatIsLeftIsWhatWasGiven) {
   for (const CompressOptions& compress : {CompressOptions{"dp", "POWERSGD", 1}, {"dp", "TOPK", kDensity}}) {
     for (const int ranks : {1, 2, 4}) {
       SCOPED_TRACE(absl::StrCat(compress.codec, " on ", ranks));
-      GraphBuilder b(ops_, "train");
-      const auto fixed = [&](const std::string& name, int columns, const Values& values) {
-        return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, ListText(values), {{"dp", Sbp::Split(0)}},
-                          /*trainable=*/false);
-      };
-      const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, ListText(start));
-      b.SetLoss(ReduceSum(Mul(MatMul(fixed("x", kInputs, x), w), fixed("y", kOutputs, y))));
-      ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+      ASSERT_OK_AND_ASSIGN(Graph graph, LinearIn(ops_, x, y, start));
       ASSERT_OK_AND_ASSIGN(const auto states, Train(std::move(graph), compress, ranks, {"", "/compress/error"}));
       double most_left = 0;
       for (int i = 0; i < kInputs * kOutputs; ++i) {
@@ -261,14 +272,7 @@ TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
   for (const CompressOptions& compress : {CompressOptions{"dp", "QUANT", 2, 8}, {"dp", "RANDK", 0.25}}) {
     for (const int ranks : {1, 2, 4}) {
       SCOPED_TRACE(absl::StrCat(compress.codec, " on ", ranks));
-      GraphBuilder b(ops_, "train");
-      const auto fixed = [&](const std::string& name, int columns, const Values& values) {
-        return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, ListText(values), {{"dp", Sbp::Split(0)}},
-                          /*trainable=*/false);
-      };
-      const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, ListText(start));
-      b.SetLoss(ReduceSum(Mul(MatMul(fixed("x", kInputs, x), w), fixed("y", kOutputs, y))));
-      ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+      ASSERT_OK_AND_ASSIGN(Graph graph, LinearIn(ops_, x, y, start));
       ASSERT_OK_AND_ASSIGN(const auto states, Train(std::move(graph), compress, ranks, {""}));
       double most_apart = 0;
       for (int i = 0; i < kInputs * kOutputs; ++i) {
@@ -298,6 +302,8 @@ TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
   refused(config, {"compress.family=QUANT", "compress.bucket=100"},
           "compress.bucket is 100 but must be a multiple of 8");
   refused(config, {"compress.groups={match: 'none*' value: 2}"}, "compress.groups: 'none*' has no matrix: none of ");
+  refused(config, {"compress.groups={match: '*' value: 2 exact: true}"},
+          "compress.groups, '*': is to be exact, and to have a rank of 2; it can be only one of both");
   refused(config, {"compress.groups={match: '*' value: 2.5}"},
           "compress.groups, '*': the rank of POWERSGD is 2.5 but must be a whole number in [1, 1048576]");
   refused(config, {"precision.compute=F16"}, "gradients of a scaled loss (precision.compute F16) cannot be compressed");
