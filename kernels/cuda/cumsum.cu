@@ -42,7 +42,7 @@ __device__ FloatPair FromLastLane(FloatPair value) {
 }
 
 // Neighbouring elements of a lane, which share its part in the scan of the warp.
-constexpr int kRun = 4;
+constexpr int kEachLane = 4;
 
 __global__ void WarpPerLine(Lines lines, const float* x, float* y) {
   const Team<kWarp> team;
@@ -50,11 +50,11 @@ __global__ void WarpPerLine(Lines lines, const float* x, float* y) {
   for (int64_t line = team.first(); line < lines.count; line += team.stride()) {
     const int64_t begin = lines.Begin(line);
     FloatPair carried = {};
-    for (int64_t first = 0; first < lines.n; first += kWarp * kRun) {
-      const int64_t step = first + lane * kRun;
-      float run[kRun];
+    for (int64_t first = 0; first < lines.n; first += kWarp * kEachLane) {
+      const int64_t step = first + lane * kEachLane;
+      float run[kEachLane];
       FloatPair sum = {};
-      for (int i = 0; i < kRun; ++i) {
+      for (int i = 0; i < kEachLane; ++i) {
         run[i] = step + i < lines.n ? x[begin + lines.Step(step + i)] : 0.0f;
         sum.Add(run[i]);
       }
@@ -64,7 +64,7 @@ __global__ void WarpPerLine(Lines lines, const float* x, float* y) {
       }
       const FloatPair left = FromLaneBelow(sum, 1);  // the sum of the lanes below
       FloatPair total = lane == 0 ? carried : carried + left;
-      for (int i = 0; i < kRun && step + i < lines.n; ++i) {
+      for (int i = 0; i < kEachLane && step + i < lines.n; ++i) {
         const float before = total.Rounded();
         total.Add(run[i]);
         y[begin + lines.Step(step + i)] = lines.exclusive ? before : total.Rounded();

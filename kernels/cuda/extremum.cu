@@ -16,7 +16,7 @@ namespace {
 
 Groups ByAxes(const TensorArg& x, const AttrMap& attrs) { return Groups(x, ReducedAxes(x, attrs)); }
 
-constexpr char kTooManyDims[] = "a reduction has more than 8 merged dimensions";
+constexpr char kTooManyReduced[] = "a reduction has more than 8 merged dimensions";
 
 // Where the elements of x lie: the first of each output, and each term behind it.
 template <typename Index>
@@ -73,7 +73,7 @@ const char* CountOf(const KernelArgs& args, const Groups& groups) {
 template <typename T>
 const char* ExtremumCount(const KernelArgs& args) {
   const Groups groups = ByAxes(args.in[0], *args.attrs);
-  if (!groups.is_valid()) return kTooManyDims;
+  if (!groups.is_valid()) return kTooManyReduced;
   if (groups.outputs == 0) return nullptr;
   return WithIndex(std::max(groups.outputs, groups.terms),
                    [&](auto index) { return CountOf<T, decltype(index)>(args, groups); });
@@ -101,7 +101,7 @@ const char* GradOf(const KernelArgs& args, const Groups& groups) {
 template <typename T>
 const char* ExtremumGrad(const KernelArgs& args) {
   const Groups groups = ByAxes(args.in[1], *args.attrs);
-  if (!groups.is_valid()) return kTooManyDims;
+  if (!groups.is_valid()) return kTooManyReduced;
   return WithIndex(args.in[1].count, [&](auto index) { return GradOf<T, decltype(index)>(args, groups); });
 }
 

@@ -15,11 +15,11 @@ namespace {
 // What a row outside the shard reads as.
 __device__ float Outside(const ShardedRows& table, int64_t row) { return table.Exists(row) ? 0.0f : NAN; }
 
-int AxisOf(const KernelArgs& args) { return static_cast<int>(args.attrs->Int("axis")); }
+int RowAxisOf(const KernelArgs& args) { return static_cast<int>(args.attrs->Int("axis")); }
 
 // in: x[P...,v,Q...], ids[I...]; out: y[P...,I...,Q...].
 const char* Gather(const KernelArgs& args) {
-  const ShardedRows table(args.in[0], AxisOf(args));
+  const ShardedRows table(args.in[0], RowAxisOf(args));
   const float* const x = args.in[0].as<const float>();
   const int32_t* const ids = args.in[1].as<const int32_t>();
   float* const y = args.out[0].as<float>();
@@ -66,7 +66,7 @@ __global__ void ScatterKernel(ShardedRows table, Divisor<uint64_t> inner, int64_
 // in: updates[P...,I...,Q...], ids[I...]; out: x[P...,v,Q...].
 const char* ScatterAdd(const KernelArgs& args) {
   if (args.out[0].count == 0) return nullptr;
-  const ShardedRows table(args.out[0], AxisOf(args));
+  const ShardedRows table(args.out[0], RowAxisOf(args));
   return Launch({Stream(args), Blocks(table.rows, kOwnRows)}, ScatterKernel, table, Divisor<uint64_t>(table.inner),
                 args.in[1].count, args.in[0].as<const float>(), args.in[1].as<const int32_t>(),
                 args.out[0].as<float>());

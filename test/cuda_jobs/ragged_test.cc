@@ -11,6 +11,7 @@
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/cuda_jobs/devices.h"
+#include "test/support/list_text.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
@@ -29,10 +30,6 @@ class CudaRaggedTest : public ::testing::Test {
     int64_t bytes_moved = 0;
   };
 
-  static std::string List(const std::vector<int64_t>& values) {
-    return absl::StrCat("list(", absl::StrJoin(values, ","), ")");
-  }
-
   // A layer on rows that go from those who have the groups to those who have the columns. Of so many times the tokens
   // that a step takes, every step takes the next.
   absl::StatusOr<Graph> Layer(const std::vector<int64_t>& experts_of_tokens) {
@@ -41,7 +38,7 @@ class CudaRaggedTest : public ::testing::Test {
       return b.Variable(name, {DType::kFloat32, std::move(shape)}, "normal(0.5)");
     };
     const int64_t all = static_cast<int64_t>(experts_of_tokens.size());
-    const Tensor tape = b.Variable("ids", {DType::kInt32, {all}}, List(experts_of_tokens), {}, false);
+    const Tensor tape = b.Variable("ids", {DType::kInt32, {all}}, testing::ListText(experts_of_tokens), {}, false);
     const Tensor ids = Reshape(Slice(tape, 0, 0, 12), {2, 6});
     if (all > 12) Assign(tape, Concat({Slice(tape, 0, 12, all - 12), Slice(tape, 0, 0, 12)}, 0));
     const Tensor counts = RowCounts(ids, 4);
@@ -126,7 +123,8 @@ TEST_F(CudaRaggedTest, FilledRowsTravelAndNoOthers) {
   const auto run = [&](const std::vector<int64_t>& counts) -> absl::StatusOr<Outcome> {
     GraphBuilder b(ops_, "forward");
     const auto on = [](Sbp sbp) { return SbpHint{{"ep", sbp}}; };
-    const Tensor of = b.Variable("counts", {DType::kInt32, {2, 4}}, List(counts), on(Sbp::Split(0)), false);
+    const Tensor of =
+        b.Variable("counts", {DType::kInt32, {2, 4}}, testing::ListText(counts), on(Sbp::Split(0)), false);
     const Tensor is_row = PadRows(KeepRows(Constant(b, {DType::kFloat32, {2, 4, 6, 4}}, 1), of));
     const Tensor ones = b.Variable("x", {DType::kFloat32, {2, 4, 6, 4}}, "ones", on(Sbp::Split(0)));
     Tensor x = KeepRows(Add(ones, Mul(Log(is_row), Log(is_row))), of).To(on(Sbp::Split(0)));  // 1, or infinity
@@ -159,7 +157,8 @@ TEST_F(CudaRaggedTest, AnIndexThatIsNoneReadsAsNoNumberOrFailsASum) {
           << "index " << bad << " on " << n << " devices";
       GraphBuilder b(ops_, "forward");
       const Tensor ids =
-          b.Variable("ids", {DType::kInt32, {2, 2}}, List({0, 1, bad, 3}), {{"ep", Sbp::Split(0)}}, false);
+          b.Variable("ids", {DType::kInt32, {2, 2}}, testing::ListText(std::vector<int64_t>{0, 1, bad, 3}),
+                     {{"ep", Sbp::Split(0)}}, false);
       const Tensor x = b.Variable("x", {DType::kFloat32, {2, 4, 6, 5}}, "normal(1)", {{"ep", Sbp::Split(0)}});
       Fetch(ReduceSum(PadRows(Gelu(KeepRows(x, RowCounts(ids, 4))))), "value");
       ASSERT_OK_AND_ASSIGN(graph, b.Finish());

@@ -23,7 +23,7 @@
 namespace oneflow::e2e {
 namespace {
 
-constexpr absl::Duration kReady = absl::Seconds(30);
+constexpr absl::Duration kSoonReady = absl::Seconds(30);
 
 class ClusterTest : public ::testing::Test {
  protected:
@@ -43,7 +43,7 @@ class ClusterTest : public ::testing::Test {
     absl::StatusOr<std::unique_ptr<ReadyPipe>> pipe = ReadyPipe::Make();
     EXPECT_OK(pipe);
     std::unique_ptr<RunningCommand> server = work_.Start(Join(arguments, {"--ready-fd", "3"}), (*pipe)->write_fd());
-    absl::StatusOr<std::string> ready = (*pipe)->Await(kReady);
+    absl::StatusOr<std::string> ready = (*pipe)->Await(kSoonReady);
     EXPECT_OK(ready) << server->Errors();
     line = ready.value_or("");
     return server;

@@ -21,7 +21,7 @@ namespace {
 constexpr double kMegabits = 1000;  // of a shaped link
 constexpr double kLinkBytesPerS = kMegabits * 1e6 / 8;
 constexpr double kHopBar = 60e-6, kLinkBar = 0.9, kNearBytes = 0.1, kHiddenBar = 0.95;
-constexpr absl::Duration kLongest = absl::Minutes(5);
+constexpr absl::Duration kLongestJob = absl::Minutes(5);
 
 double MedianOf(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -44,7 +44,7 @@ class LinksTest : public AcrossHosts {
     auto bench = work_.Start(
         Join({"bench", "--cases", "links", "--rounds", absl::StrCat(rounds_), "--cores", "2", "--json", file}, At()),
         /*passed_fd=*/-1, hosts_->In(0));
-    const Outcome ended = bench->Wait(kLongest);
+    const Outcome ended = bench->Wait(kLongestJob);
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     std::cout << ended.out << std::flush;
     const nlohmann::json report = nlohmann::json::parse(ReadFile(file), nullptr, /*allow_exceptions=*/false);
@@ -87,8 +87,8 @@ class LinksTest : public AcrossHosts {
     const auto first = rank(0), second = rank(1);
     EXPECT_OK(first);
     EXPECT_OK(second);
-    EXPECT_TRUE((*first)->WaitForExit(kLongest)) << ReadFile(work_.Path("ddp.log.0"));
-    EXPECT_TRUE((*second)->WaitForExit(kLongest)) << ReadFile(work_.Path("ddp.log.1"));
+    EXPECT_TRUE((*first)->WaitForExit(kLongestJob)) << ReadFile(work_.Path("ddp.log.0"));
+    EXPECT_TRUE((*second)->WaitForExit(kLongestJob)) << ReadFile(work_.Path("ddp.log.1"));
     double seconds = 0;
     EXPECT_TRUE(absl::SimpleAtod(ReadFile(work_.Path("ddp")), &seconds)) << ReadFile(work_.Path("ddp.log.0"));
     return seconds;

@@ -11,7 +11,7 @@
 namespace oneflow::testing {
 namespace {
 
-constexpr uint64_t kSeed = 1861;
+constexpr uint64_t kDataSeed = 1861;
 
 // Device memory with numbers in it.
 class Memory {
@@ -78,7 +78,7 @@ class ManyCallsTest : public OnDeviceTest {
     return all;
   }
 
-  std::mt19937_64 random_{kSeed};
+  std::mt19937_64 random_{kDataSeed};
   std::vector<std::unique_ptr<std::vector<int64_t>>> dims_;
   std::vector<Memory> memory_;
 };
@@ -88,7 +88,7 @@ TEST_P(ManyCallsTest, UpdatesAtOnceAreThoseOneByOne) {
   if (kernel.run_many == nullptr) GTEST_SKIP() << "none at once";
   const AttrMap attrs[] = {{{"weight_decay", 0.1}}, {{"beta1", 0.8}, {"epsilon", 1e-6}}};
   for (const int64_t num_calls : {1, 2, 7, 80, 81, 200}) {
-    SCOPED_TRACE(::testing::Message() << num_calls << " calls, seed " << kSeed);
+    SCOPED_TRACE(::testing::Message() << num_calls << " calls, seed " << kDataSeed);
     memory_.clear();
     const std::vector<TensorArg> scalars[] = {Scalars(0.5f), Scalars(2)};
     std::vector<std::vector<TensorArg>> operands;

@@ -10,6 +10,7 @@
 #include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
+#include "test/support/list_text.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
@@ -39,21 +40,19 @@ const std::map<std::string, Values> kPyTorch = {
 };
 
 // Numbers that are exact in f32.
-Values Sequence(int factor, int modulus, int center, double unit) {
+Values Pattern(int factor, int modulus, int center, double unit) {
   Values values;
   for (int i = 0; i < 4 * 3 * 2 * 2; ++i) values.push_back((i * factor % modulus - center) / unit);
   return values;
 }
-Values Input() { return Sequence(37, 41, 20, 8); }
-Values Weights() { return Sequence(29, 23, 11, 4); }
-
-std::string List(const Values& values) { return absl::StrCat("list(", absl::StrJoin(values, ","), ")"); }
+Values Input() { return Pattern(37, 41, 20, 8); }
+Values Weights() { return Pattern(29, 23, 11, 4); }
 
 class BatchNormLawTest : public ::testing::Test {
  protected:
   // `x` [4,3,2,2] lying as `hint` says, in a batch norm "bn" whose weights are parameters.
   Tensor Model(GraphBuilder& b, SbpHint hint, bool training, double dropout = 0) {
-    const Tensor x = b.Variable("x", {DType::kFloat32, {4, 3, 2, 2}}, List(Input()), std::move(hint));
+    const Tensor x = b.Variable("x", {DType::kFloat32, {4, 3, 2, 2}}, testing::ListText(Input()), std::move(hint));
     {
       // Asked for before the layer does, so that they start as something else than ones and zeros.
       const GraphBuilder::Scope scope(b, "bn");
@@ -65,7 +64,7 @@ class BatchNormLawTest : public ::testing::Test {
   }
 
   Tensor Weighted(GraphBuilder& b, Tensor y) {
-    return ReduceSum(Mul(y, b.Variable("w", {DType::kFloat32, {4, 3, 2, 2}}, List(Weights()), {}, false)));
+    return ReduceSum(Mul(y, b.Variable("w", {DType::kFloat32, {4, 3, 2, 2}}, testing::ListText(Weights()), {}, false)));
   }
 
   absl::StatusOr<Graph> TrainGraph(const SbpHint& hint, double dropout) {

@@ -11,6 +11,7 @@
 #include "compiler/passes/edges/codec.h"
 #include "oneflow_core/functional.h"
 #include "test/laws/layouts_law.h"
+#include "test/support/list_text.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/weight_file.h"
@@ -172,16 +173,15 @@ Values TopKInDoubles(const Values& x, const Values& y, Values w, int ranks) {
   return w;
 }
 
-std::string ListText(const Values& values) { return absl::StrCat("list(", absl::StrJoin(values, ","), ")"); }
-
 // x w and y, of rows that are split over the ranks; w is trained.
 struct Rows {
   Rows(GraphBuilder& b, const Values& x, const Values& of_y, const Values& start) {
     const auto fixed = [&](const std::string& name, int columns, const Values& values) {
-      return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, ListText(values), {{"dp", Sbp::Split(0)}},
+      return b.Variable(name, {DType::kFloat32, Shape({kRows, columns})}, testing::ListText(values),
+                        {{"dp", Sbp::Split(0)}},
                         /*trainable=*/false);
     };
-    const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, ListText(start));
+    const Tensor w = b.Variable("w", {DType::kFloat32, Shape({kInputs, kOutputs})}, testing::ListText(start));
     product = MatMul(fixed("x", kInputs, x), w);
     y = fixed("y", kOutputs, of_y);
   }

@@ -132,18 +132,18 @@ TEST_F(MeshesOfAJobTest, EvaluationAndGenerationAreTheSameOnAnyMesh) {
 
 constexpr int kBefore = 2, kAfter = 3;
 
-struct Where {
+struct MeshPlace {
   std::vector<Axis> axes;
   int first = 0;
 };
 
-std::string Text(const Where& where) { return PlanMesh(*Mesh::Create(where.axes), where.first).whole().ToString(); }
+std::string Text(const MeshPlace& where) { return PlanMesh(*Mesh::Create(where.axes), where.first).whole().ToString(); }
 
 class RandomMeshesTest : public ::testing::Test {
  protected:
   // Losses of kBefore steps of training on the first mesh, then of plan "again", which trains or not, on the other.
-  absl::StatusOr<std::map<std::string, std::vector<double>>> Losses(int seed, bool trained, const Where& home,
-                                                                    const std::vector<Where>& others) {
+  absl::StatusOr<std::map<std::string, std::vector<double>>> Losses(int seed, bool trained, const MeshPlace& home,
+                                                                    const std::vector<MeshPlace>& others) {
     CompileOptions options;
     options.job = "meshes";
     options.seed = static_cast<uint64_t>(seed);
@@ -153,7 +153,7 @@ class RandomMeshesTest : public ::testing::Test {
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(home.axes));
     Program program(1);
     OF_ASSIGN_OR_RETURN(program[0], RandomModel(ops_, seed).Make());
-    for (const Where& other : others) {
+    for (const MeshPlace& other : others) {
       const std::string name = Text(other);
       if (options.meshes.count(name) > 0) continue;  // drawn twice
       OF_ASSIGN_OR_RETURN(program.emplace_back(), RandomModel(ops_, seed, name).Make(trained));
@@ -198,9 +198,9 @@ TEST_F(RandomMeshesTest, AnyPlanComputesOnAnyMeshWhatItDoesAtHome) {
   for (int seed = first; seed < first + count; ++seed) {
     std::mt19937 random(seed);
     const auto draw = [&random](size_t n) { return static_cast<int>(random() % n); };
-    const Where home{kMeshes[draw(kMeshes.size())]};
+    const MeshPlace home{kMeshes[draw(kMeshes.size())]};
     const bool trained = draw(3) == 0;
-    std::vector<Where> others;
+    std::vector<MeshPlace> others;
     for (size_t i = 0; i < (trained ? 1 : 3); ++i) others.push_back({kMeshes[draw(kMeshes.size())], draw(7)});
     SCOPED_TRACE(absl::StrCat("ONEFLOW_RANDOM_SEED=", seed, ", trained ", trained, ", home ", Text(home)));
     ASSERT_OK_AND_ASSIGN(const auto stays, Losses(seed, trained, home, {home}));
@@ -208,7 +208,7 @@ TEST_F(RandomMeshesTest, AnyPlanComputesOnAnyMeshWhatItDoesAtHome) {
     ASSERT_OK(moves.status()) << GraphToText(*RandomModel(ops_, seed).Make());
     const std::vector<double>& want = stays.at(Text(home));
     ASSERT_EQ(want.size(), kAfter);
-    for (const Where& other : others) {
+    for (const MeshPlace& other : others) {
       const std::vector<double>& got = moves->at(Text(other));
       ASSERT_GE(got.size(), kAfter) << Text(other);
       for (int step = 0; step < kAfter; ++step) {

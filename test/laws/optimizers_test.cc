@@ -15,6 +15,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/optimizer_rules.h"
 #include "test/laws/layouts_law.h"
+#include "test/support/list_text.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
@@ -153,8 +154,6 @@ Step MuonStep(double rate, double decay, bool nesterov, bool match_rms) {
   };
 }
 
-std::string ListText(const Values& values) { return absl::StrCat("list(", absl::StrJoin(values, ","), ")"); }
-
 // Numbers that are exact in f32, of either sign.
 Values Sequence(int count, int factor, int modulus, double unit) {
   Values values;
@@ -172,10 +171,10 @@ class OptimizersTest : public ::testing::Test {
   // A matrix, or a vector of one row.
   static Shape ShapeOf(const Matrix& w) { return w.rows == 1 ? Shape({w.columns}) : Shape({w.rows, w.columns}); }
   static Tensor Weight(GraphBuilder& b, const Matrix& w, const SbpHint& hint) {
-    return b.Variable("w", {DType::kFloat32, ShapeOf(w)}, ListText(w.x), hint);
+    return b.Variable("w", {DType::kFloat32, ShapeOf(w)}, testing::ListText(w.x), hint);
   }
   static Tensor Fixed(GraphBuilder& b, const std::string& name, const Matrix& like, const Values& values) {
-    return b.Variable(name, {DType::kFloat32, ShapeOf(like)}, ListText(values), {}, /*trainable=*/false);
+    return b.Variable(name, {DType::kFloat32, ShapeOf(like)}, testing::ListText(values), {}, /*trainable=*/false);
   }
 
   // A graph that gives w the gradient `g`.

@@ -22,6 +22,7 @@
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/support/host_collectives.h"
+#include "test/support/list_text.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
@@ -32,10 +33,6 @@ namespace oneflow::testing {
 
 // There is room for all of a source's tokens with every expert.
 constexpr int64_t kSources = 2, kExperts = 4, kTokens = 9, kWidth = 6, kHidden = 5;
-
-inline std::string List(const std::vector<int64_t>& values) {
-  return absl::StrCat("list(", absl::StrJoin(values, ","), ")");
-}
 
 // Sees that only numbers are sent.
 class WatchedCollectives : public HostCollectives {
@@ -72,7 +69,8 @@ class RaggedLaw : public ::testing::Test {
   }
 
   Tensor Counts(GraphBuilder& b) {
-    return RowCounts(b.Variable("ids", {DType::kInt32, {kSources, kTokens}}, List(Ids(kSeed)), {}, false), kExperts);
+    return RowCounts(b.Variable("ids", {DType::kInt32, {kSources, kTokens}}, ListText(Ids(kSeed)), {}, false),
+                     kExperts);
   }
 
   absl::StatusOr<CompileOptions> Options(std::vector<Axis> mesh) {

@@ -251,7 +251,8 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
     const SbpHint lies{{"a", from.is_partial() ? Sbp::Split(0) : from}};
     const SbpHint counts_lie{{"a", from.is_split() && from.dim() < 2 ? from : Sbp::Broadcast()}};
     const Tensor x = b.Variable("x", {DType::kFloat32, {kSources, kExperts, kTokens, kWidth}}, "normal(1)", lies);
-    const Tensor of = b.Variable("counts", {DType::kInt32, {kSources, kExperts}}, List(counts), counts_lie, false);
+    const Tensor of =
+        b.Variable("counts", {DType::kInt32, {kSources, kExperts}}, testing::ListText(counts), counts_lie, false);
     const Tensor is_row = PadRows(KeepRows(Constant(b, x.type(), 1), of));
     const Tensor rows = KeepRows(Add(x, Log(is_row)), of);  // behind them is no number
     Fetch(ReduceSum(Square(rows.To({{"a", from}}).To({{"a", to}}))), "sum");
@@ -377,7 +378,8 @@ TEST_F(RaggedLawTest, ACountThatIsNoNumberOfRowsFailsTheStepAndNamesTheNode) {
   for (const int64_t count : {int64_t{-1}, kTokens + 1}) {
     GraphBuilder b(ops_, "forward");
     const Tensor x = b.Variable("x", {DType::kFloat32, {kTokens, kWidth}}, "normal(1)");
-    const Tensor counts = b.Variable("count", {DType::kInt32, {}}, List({count}), {}, false);
+    const Tensor counts =
+        b.Variable("count", {DType::kInt32, {}}, testing::ListText(std::vector<int64_t>{count}), {}, false);
     Fetch(ReduceSum(KeepRows(x, counts)), "sum");
     ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
     ASSERT_OK_AND_ASSIGN(const CompileOptions options, Options({}));

@@ -25,7 +25,7 @@ std::string Name(const ModelLayout& x) {
   return absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro", x.micro_batches);
 }
 
-CompileOptions OptionsFor(const ModelLayout& x) {
+CompileOptions OptionsOfModel(const ModelLayout& x) {
   CompileOptions options;
   options.job = "models";
   std::vector<Axis> axes;
@@ -50,7 +50,7 @@ TEST(ModelsTest, GptCompilesOnEveryMesh) {
        {ModelLayout{1, 1, 1, 1}, {1, 1, 1, 4}, {1, 2, 1, 1}, {1, 1, 2, 2}, {1, 3, 1, 2}, {2, 1, 1, 4}, {2, 2, 2, 3}}) {
     for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
       SCOPED_TRACE(absl::StrCat(Name(layout), " on ", Device{device, 0}.ToString()));
-      CompileOptions options = OptionsFor(layout);
+      CompileOptions options = OptionsOfModel(layout);
       options.device = device;
       ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, ops));
       EXPECT_EQ(set.plans_size(), 3);
@@ -77,7 +77,7 @@ TEST(ModelsTest, EveryActorSaysWhatItIsOfAStep) {
   const OpRegistry ops = StandardOps();
   const GptConfig config{.vocabulary = 128, .layers = 2, .width = 32, .heads = 4, .context = 16};
   ASSERT_OK_AND_ASSIGN(const Program program, Gpt(config, ops));
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsFor({2, 2, 2, 4}), ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsOfModel({2, 2, 2, 4}), ops));
   std::set<int> sections;
   std::set<std::string> crossed;
   std::map<std::string, bool> exchanges, crosses;  // by name, on any rank
@@ -104,7 +104,7 @@ TEST(ModelsTest, EveryActorSaysWhatItIsOfAStep) {
     EXPECT_EQ(sections.count(section), 1u) << pb::Section_Name(section);
   }
   // A chain of one device's plan has all of it; what computes most is predicted to take longest.
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet alone, Compile(program, OptionsFor({1, 1, 1, 1}), ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet alone, Compile(program, OptionsOfModel({1, 1, 1, 1}), ops));
   std::map<int, int64_t> ns;
   for (const pb::ClassActor& actor : alone.plans(0).actors()) {
     for (const pb::ActorPart& part : actor.parts()) ns[part.section()] += part.ns();
@@ -126,7 +126,7 @@ TEST(ModelsTest, PlansOnMeshesOfTheirOwnAreProvedLikeOthers) {
       for (const auto& [evaluate, generate] : kMeshes) {
         SCOPED_TRACE(absl::StrCat(Name(layout), ", evaluate ", evaluate.whole().ToString(), ", generate ",
                                   generate.whole().ToString(), " on ", Device{device, 0}.ToString()));
-        CompileOptions options = OptionsFor(layout);
+        CompileOptions options = OptionsOfModel(layout);
         options.device = device;
         options.meshes = {{"evaluate", evaluate}, {"generate", generate}};
         ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, ops));
@@ -143,7 +143,7 @@ TEST(ModelsTest, PlansOnMeshesOfTheirOwnAreProvedLikeOthers) {
 TEST(ModelsTest, AMeshBeyondTheJobsRanksIsRefused) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const Program program, MlpProgram({}, {}, {8, 8}, ops));
-  CompileOptions options = OptionsFor({1, 2, 1, 1});
+  CompileOptions options = OptionsOfModel({1, 2, 1, 1});
   options.meshes.emplace("evaluate", PlanMesh(*Mesh::Create({{"tp", 2}}), 1));
   EXPECT_OK(Compile(program, options, ops).status());
   options.num_ranks = 2;
@@ -158,7 +158,7 @@ TEST(ModelsTest, AMeshBeyondTheJobsRanksIsRefused) {
 TEST(ModelsTest, AnMlpOnOneDeviceIsOneActorPerQueueAndMovesNothing) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const Program program, MlpProgram({}, {}, {8, 8}, ops));
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsFor({1, 1, 1, 1}), ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsOfModel({1, 1, 1, 1}), ops));
   const pb::Program program_of_all = testing::SpelledOut(set);
   for (const pb::Plan& plan : program_of_all.plans()) {
     EXPECT_LE(std::count_if(plan.actors().begin(), plan.actors().end(),
@@ -173,8 +173,8 @@ TEST(ModelsTest, CompilingTwiceGivesTheSameBytes) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const Program program,
                        Gpt({.vocabulary = 128, .layers = 2, .width = 32, .heads = 4, .context = 16}, ops));
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet a, Compile(program, OptionsFor({2, 2, 1, 2}), ops));
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet b, Compile(program, OptionsFor({2, 2, 1, 2}), ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet a, Compile(program, OptionsOfModel({2, 2, 1, 2}), ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet b, Compile(program, OptionsOfModel({2, 2, 1, 2}), ops));
   EXPECT_EQ(*SerializePlan(a), *SerializePlan(b));
 }
 
@@ -182,7 +182,7 @@ TEST(ModelsTest, AFourLayerGptOnEightRanksIsPlannedInTwoSeconds) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const Program program, Gpt({}, ops));
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
-    CompileOptions options = OptionsFor({2, 2, 2, 4});
+    CompileOptions options = OptionsOfModel({2, 2, 2, 4});
     options.device = device;
     const std::clock_t start = std::clock();  // of this process, so that a busy machine does not matter
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, ops));

@@ -27,7 +27,7 @@ struct GptLayout {
   int pp, dp, tp, micro_batches, ranks_per_process;
 };
 
-CompileOptions OptionsFor(const GptLayout& x) {
+CompileOptions OptionsOfGpt(const GptLayout& x) {
   CompileOptions options;
   options.job = "gpt";
   options.mesh = *Mesh::Create({{"pp", x.pp}, {"dp", x.dp}, {"tp", x.tp}});
@@ -55,7 +55,7 @@ TEST(PlanMemoryTest, TrainingTakesLittleMoreThanWhatIsInUseAtOnce) {
                              {4, 1, 1, 8, 1},
                              {2, 2, 1, 4, 1}}) {
     SCOPED_TRACE(absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro-batches ", x.micro_batches));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsFor(x)));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsOfGpt(x)));
     for (const pb::ClassMemory& memory : set.plans(0).memory()) {
       EXPECT_GT(memory.zones(kPrivateZone).bound(), 0);
       const int64_t bound = memory.zones(kPrivateZone).bound() + memory.zones(kSharedZone).bound();
@@ -68,7 +68,7 @@ TEST(PlanMemoryTest, TrainingTakesLittleMoreThanWhatIsInUseAtOnce) {
 TEST(PlanMemoryTest, RegistersThatAreReadOneAfterTheOtherShareMemory) {
   for (const auto& [x, part] : {std::pair(GptLayout{1, 4, 1, 1, 1}, 0.8), {{1, 1, 4, 1, 1}, 0.6}}) {
     SCOPED_TRACE(absl::StrCat("dp", x.dp, " tp", x.tp));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsFor(x)));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsOfGpt(x)));
     const pb::Program program = testing::SpelledOut(set);
     const pb::Plan& plan = program.plans(0);
     struct Run {
@@ -95,7 +95,7 @@ TEST(PlanMemoryTest, RegistersThatAreReadOneAfterTheOtherShareMemory) {
 }
 
 TEST(PlanMemoryTest, UsesAddUpToNoMoreThanThereIs) {
-  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  CompileOptions options = OptionsOfGpt({1, 2, 2, 1, 2});
   options.kernel_scratch = {{"attention"},
                             [](const OpDef&, const AttrMap&, absl::Span<const ShardType>, absl::Span<const ShardType>) {
                               return int64_t{10'000'000};
@@ -123,7 +123,7 @@ TEST(PlanMemoryTest, UsesAddUpToNoMoreThanThereIs) {
 }
 
 TEST(PlanMemoryTest, ADeviceThatIsTooSmallIsAnErrorThatSaysWhatTakesMost) {
-  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  CompileOptions options = OptionsOfGpt({1, 2, 2, 1, 2});
   options.hosts = {{.count = 1, .devices = 4}};
   options.hosts[0].device.memory_bytes = 20'000'000;
   EXPECT_THAT(Plan(options), StatusIs(absl::StatusCode::kResourceExhausted,
@@ -136,7 +136,7 @@ TEST(PlanMemoryTest, ADeviceThatIsTooSmallIsAnErrorThatSaysWhatTakesMost) {
 
 // dp 2 and tp 2 on one host's GPUs.
 CompileOptions FourGpus() {
-  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  CompileOptions options = OptionsOfGpt({1, 2, 2, 1, 2});
   options.device = DeviceKind::kCuda;
   options.hosts = {{.count = 1, .devices = 4}};
   options.hosts[0].device = UsualDevice(DeviceKind::kCuda);
@@ -182,7 +182,7 @@ TEST(PlanMemoryTest, ADeviceHoldsWhatLibrariesTakeToo) {
 
 // A stage sends activations to the next one: an exchange, with one peer.
 TEST(PlanMemoryTest, AnExchangeTakesMemoryForEachPeer) {
-  CompileOptions options = OptionsFor({2, 1, 1, 2, 1});
+  CompileOptions options = OptionsOfGpt({2, 1, 1, 2, 1});
   options.device = DeviceKind::kCuda;
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
   const pb::Program program = testing::SpelledOut(set);
@@ -219,7 +219,7 @@ TEST(PlanMemoryTest, AHostHoldsWhatItsGpusReadAndFetch) {
 }
 
 TEST(PlanMemoryTest, AHostHoldsACopyOfWhatItsRanksWriteOfCheckpoints) {
-  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  CompileOptions options = OptionsOfGpt({1, 2, 2, 1, 2});
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet without, Plan(options));
   options.checkpoints = true;
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
@@ -246,7 +246,7 @@ TEST(PlanMemoryTest, AHostHoldsACopyOfWhatItsRanksWriteOfCheckpoints) {
 }
 
 TEST(PlanMemoryTest, AHostHoldsTheMemoryOfAllItsCpuDevices) {
-  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  CompileOptions options = OptionsOfGpt({1, 2, 2, 1, 2});
   options.hosts = {{.count = 2, .devices = 2, .memory_bytes = 150'000'000}};
   EXPECT_THAT(Plan(options), StatusIs(absl::StatusCode::kResourceExhausted,
                                       AllOf(HasSubstr("its host, with ranks 0 to 1"), HasSubstr("it has 150000000"))));

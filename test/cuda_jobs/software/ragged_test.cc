@@ -11,6 +11,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "test/cuda_jobs/devices.h"
 #include "test/support/cuda/software_device.h"
+#include "test/support/list_text.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
@@ -25,12 +26,9 @@ constexpr int64_t kThreadsOfARow = kWidth / 4;  // four elements each, so that a
 
 class RaggedCostTest : public ::testing::Test {
  protected:
-  static std::string List(const std::vector<int64_t>& values) {
-    return absl::StrCat("list(", absl::StrJoin(values, ","), ")");
-  }
-
   static Tensor Rows(GraphBuilder& b, const std::vector<int64_t>& ids) {
-    const Tensor of = b.Variable("ids", {DType::kInt32, {static_cast<int64_t>(ids.size())}}, List(ids), {}, false);
+    const Tensor of =
+        b.Variable("ids", {DType::kInt32, {static_cast<int64_t>(ids.size())}}, testing::ListText(ids), {}, false);
     const Tensor x = b.Variable("x", {DType::kFloat32, {kGroups, kRoom, kWidth}}, "normal(1)", {}, false);
     return KeepRows(x, RowCounts(of, kGroups));
   }

@@ -16,7 +16,7 @@
 namespace oneflow {
 namespace {
 
-constexpr absl::Duration kLimit = absl::Seconds(10);  // of waits that end at once when all is well
+constexpr absl::Duration kLongestWait = absl::Seconds(10);  // of waits that end at once when all is well
 
 class WorkerPoolTest : public ::testing::Test {
  protected:
@@ -68,10 +68,10 @@ TEST_F(WorkerPoolTest, ItsAssignmentIsTheFirstThatAWorkerIsTold) {
   pool_->Tell(7, 1, 0, start);  // of another attempt: not for it
   pool_->Tell(7, 2, 0, start);
   ASSERT_OK_AND_ASSIGN(const auto messages, pool_->Attach(hello));
-  const std::optional<pb::ToWorker> assignment = messages->Pop(kLimit);
+  const std::optional<pb::ToWorker> assignment = messages->Pop(kLongestWait);
   EXPECT_EQ(assignment->assignment().attempt(), 2);
   EXPECT_EQ(assignment->assignment().spec().name(), "empty");
-  EXPECT_TRUE(messages->Pop(kLimit)->has_start());
+  EXPECT_TRUE(messages->Pop(kLongestWait)->has_start());
   EXPECT_FALSE(messages->Pop(absl::ZeroDuration()).has_value());
   pool_->Detach(7, 0);
   EXPECT_TRUE(messages->done());
@@ -97,13 +97,13 @@ TEST_F(WorkerPoolTest, AnExitIsReportedAfterTheWorkersLastWords) {
   ASSERT_OK_AND_ASSIGN(const auto messages, pool_->Attach(hello));
   alive_.close();
   // The pool closes the messages when the worker is dead; its session is still open then, as far as we know.
-  while (!messages->done()) messages->Pop(kLimit);
+  while (!messages->done()) messages->Pop(kLongestWait);
   pb::FromDaemon last_words;
   last_words.mutable_report()->mutable_message()->mutable_failed()->set_message("alas");
   reports_.Push(last_words);
   pool_->Detach(7, 0);
-  EXPECT_TRUE(reports_.Pop(kLimit)->has_report());
-  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLimit);
+  EXPECT_TRUE(reports_.Pop(kLongestWait)->has_report());
+  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLongestWait);
   ASSERT_TRUE(exited && exited->has_exited());
   EXPECT_EQ(exited->exited().exit_code(), 5);
   EXPECT_EQ(exited->exited().pid(), hello.pid());
@@ -115,7 +115,7 @@ TEST_F(WorkerPoolTest, StoppingAJobKillsItsWorkersOnly) {
   pool_->StopJob(7, 1);
   EXPECT_FALSE(reports_.Pop(absl::Milliseconds(100)).has_value()) << "it is of another job, and of another attempt";
   pool_->StopJob(7, 2);
-  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLimit);
+  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLongestWait);
   ASSERT_TRUE(exited && exited->has_exited());
   EXPECT_EQ(exited->exited().signal(), SIGTERM);
 }
@@ -124,12 +124,12 @@ TEST_F(WorkerPoolTest, AWorkerThatFallsSilentIsKilledAndNamed) {
   MakePool(absl::Milliseconds(300));
   const pb::WorkerHello hello = StartOne();
   ASSERT_OK(pool_->Attach(hello).status());
-  const std::optional<pb::FromDaemon> frozen = reports_.Pop(kLimit);
+  const std::optional<pb::FromDaemon> frozen = reports_.Pop(kLongestWait);
   ASSERT_TRUE(frozen.has_value());
   EXPECT_THAT(frozen->report().message().failed().message(),
               HasSubstr(absl::StrCat("(pid ", hello.pid(), ") has said nothing for 300ms")));
   pool_->Detach(7, 0);
-  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLimit);
+  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLongestWait);
   ASSERT_TRUE(exited.has_value());
   EXPECT_TRUE(exited->exited().signal() == SIGTERM || exited->exited().signal() == SIGKILL)
       << "it is not really frozen";
@@ -160,7 +160,7 @@ TEST_F(WorkerPoolTest, ALogIsOfOneJobAndGoesWithIt) {
   std::ofstream fifo(dir_->path() + "/fifo");
   EXPECT_EQ(pool_->Log(8, 0, 0).text, "") << "the first attempt begins it anew";
   fifo.close();
-  while (!reports_.Pop(kLimit)->has_exited()) continue;
+  while (!reports_.Pop(kLongestWait)->has_exited()) continue;
   pool_->DeleteLogs(8);
   EXPECT_FALSE(std::filesystem::exists(path("8-worker-0")));
   EXPECT_FALSE(std::filesystem::exists(path("8-worker-1")));

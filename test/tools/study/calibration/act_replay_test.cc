@@ -12,13 +12,13 @@ namespace oneflow {
 namespace {
 
 // relu@0 ──► copy@1 ──► relu@1, a large one; two acts of each in a step, whose registers have one slot and two.
-struct Job {
+struct Replayed {
   TestPlan plan{{0, 1}, /*micro_batches=*/2};
   OpRegistry ops = StandardOps();
   int small = plan.Actor(0, "small", 2), copy = plan.Actor(1, "copy", 2), large = plan.Actor(1, "large", 2);
   std::vector<ActOrder> order{{small, small}, {copy, large, copy, large}};
 
-  Job() {
+  Replayed() {
     plan.plan().mutable_actors(copy)->set_queue(kCommunicationQueue);
     const int x = plan.Register("x", {small}, {{copy}}, 1, 64), y = plan.Register("y", {copy}, {{large}}, 2, 64);
     const int z = plan.Register("z", {large}, {{small}}, 2, 1 << 20, /*initially_filled=*/1);
@@ -29,7 +29,7 @@ struct Job {
 };
 
 TEST(ActReplayTest, TimesEveryInstructionOfEveryRank) {
-  Job job;
+  Replayed job;
   ASSERT_OK_AND_ASSIGN(const Replay replay,
                        ReplayActs(job.plan.set(), 0, job.order, job.ops, {.ranks = {0, 1}, .warmup = 1, .steps = 5}));
   std::map<int, double> seconds;
@@ -42,7 +42,7 @@ TEST(ActReplayTest, TimesEveryInstructionOfEveryRank) {
 }
 
 TEST(ActReplayTest, RanksThatAreNotTimedOnlyLendTheirMemory) {
-  Job job;
+  Replayed job;
   ASSERT_OK_AND_ASSIGN(const Replay replay,
                        ReplayActs(job.plan.set(), 0, job.order, job.ops, {.ranks = {1}, .warmup = 0, .steps = 3}));
   ASSERT_EQ(replay.instructions.size(), 2u);
@@ -52,7 +52,7 @@ TEST(ActReplayTest, RanksThatAreNotTimedOnlyLendTheirMemory) {
 
 // One rank that cannot go on does not keep the others waiting.
 TEST(ActReplayTest, AnErrorNamesWhereItIs) {
-  Job job;
+  Replayed job;
   job.plan.plan().mutable_actors(job.large)->mutable_instructions(0)->set_op("nothing");
   EXPECT_THAT(ReplayActs(job.plan.set(), 0, job.order, job.ops, {.ranks = {0, 1}}),
               StatusIs(absl::StatusCode::kInvalidArgument,
