@@ -41,6 +41,10 @@ class EngineImpl final : public Engine {
   absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) override {
     return running_.Run(plan, first_step, steps);
   }
+  absl::Status RunBeside(absl::string_view plan, int64_t first_step, int64_t steps) override {
+    return running_.RunBeside(plan, first_step, steps);
+  }
+  absl::Status WaitBeside() override { return running_.WaitBeside(); }
   void ShiftRows(absl::string_view plan, int64_t rows) override {
     const auto shift = job_->row_shifts.find(std::string(plan));
     if (shift != job_->row_shifts.end()) shift->second.store(rows, std::memory_order_relaxed);  // a grant publishes it

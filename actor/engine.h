@@ -116,6 +116,13 @@ class Engine {
   // Aborted elsewhere; afterwards the engine can only be destroyed.
   virtual absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) = 0;
 
+  // Lets a plan that may run beside others (Plan.beside) do so, and returns; any other plan is run as by Run(). The
+  // process may make any other calls meanwhile but those that look at what the plan reads or writes: between them is
+  // WaitBeside(), which returns when the run has ended in this process, or with the first error. One such run at a
+  // time; all processes make the same calls in the same order.
+  virtual absl::Status RunBeside(absl::string_view plan, int64_t first_step, int64_t steps) = 0;
+  virtual absl::Status WaitBeside() = 0;
+
   // From now on the sources of this plan read this many rows (samples of batches) later than the number of a step says,
   // or earlier if negative: for earlier steps with batches of another size. Between runs; the same in all processes.
   // Without effect if there is no such plan.

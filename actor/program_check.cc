@@ -95,6 +95,10 @@ absl::Status CheckActor(const pb::Program& program, const pb::Plan& plan, int id
   if (!IsQueue(actor.queue())) {
     return Malformed("queue ", actor.queue(), " is not one of ", kNumQueues);
   }
+  if (plan.beside() != (actor.queue() == kBesideQueue)) {
+    return Malformed("it is on queue '", QueueName(actor.queue()), "' of a plan that ",
+                     plan.beside() ? "runs" : "does not run", " beside others");
+  }
   OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.inputs(), /*outputs=*/false), "inputs");
   OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.outputs(), /*outputs=*/true), "outputs");
   OF_RETURN_IF_ERROR(CheckLandings(program, plan, actor));

@@ -265,6 +265,7 @@ absl::StatusOr<OwnedState> Variables::Owned() const {
     tensor.set_dtype(variable->dtype());
     *tensor.mutable_dims() = variable->dims();
     tensor.set_role(variable->role());
+    tensor.set_own(variable->own());
     OF_RETURN_IF_ERROR(ForOwned(*variable, [&](const pb::Shard& shard, const ShardMemory& memory) {
       pb::CheckpointSlice& slice = *tensor.add_slices();
       *slice.mutable_start() = shard.start();
@@ -345,6 +346,54 @@ absl::Status CheckOptimizerState(const Many& variables, const CheckpointReader& 
 
 }  // namespace
 
+namespace {
+
+// The type of what one group of ranks has, or of what all have.
+template <typename Message>
+TensorType TypeOfOne(const Message& message) {
+  const int first = message.own() > 0 ? 1 : 0;
+  return {static_cast<DType>(message.dtype()),
+          Shape(std::vector<int64_t>(message.dims().begin() + first, message.dims().end()))};
+}
+
+Box WithoutFirst(Box box) {
+  box.start.erase(box.start.begin());
+  box.extent.erase(box.extent.begin());
+  return box;
+}
+
+// Of `one` the mean over the groups that have saved it; of numbers that are not f32, which count steps, the first.
+absl::Status ReadMean(const CheckpointReader& checkpoint, const pb::CheckpointTensor& tensor, const Box& one,
+                      char* to) {
+  const auto box_of = [&](int64_t group) {
+    Box box = one;
+    box.start.insert(box.start.begin(), group);
+    box.extent.insert(box.extent.begin(), 1);
+    return box;
+  };
+  if (tensor.dtype() != pb::F32) return checkpoint.Read(tensor, box_of(0), to);
+  std::vector<float> part(one.count());
+  std::vector<double> sum(one.count(), 0);
+  for (int64_t group = 0; group < tensor.dims(0); ++group) {
+    OF_RETURN_IF_ERROR(checkpoint.Read(tensor, box_of(group), reinterpret_cast<char*>(part.data())));
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+  }
+  for (size_t i = 0; i < sum.size(); ++i) part[i] = static_cast<float>(sum[i] / static_cast<double>(tensor.dims(0)));
+  std::memcpy(to, part.data(), part.size() * sizeof(float));
+  return absl::OkStatus();
+}
+
+// Groups of ranks that there were not begin with the mean of those that there were, or with what all had; so do all if
+// there are no groups any more.
+absl::Status ReadState(const CheckpointReader& checkpoint, const pb::CheckpointTensor& tensor,
+                       const pb::Variable& variable, const pb::Shard& shard, char* to) {
+  if (tensor.own() == variable.own()) return checkpoint.Read(tensor, BoxOf(shard), to);
+  const Box one = variable.own() > 0 ? WithoutFirst(BoxOf(shard)) : BoxOf(shard);
+  return tensor.own() == 0 ? checkpoint.Read(tensor, one, to) : ReadMean(checkpoint, tensor, one, to);
+}
+
+}  // namespace
+
 absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) const {
   OF_RETURN_IF_ERROR(CheckOptimizerState(plans_.variables(), checkpoint));
   for (const pb::Variable& variable : plans_.variables()) {
@@ -354,14 +403,14 @@ absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) 
       if (IsOfModel(variable)) return absl::InvalidArgumentError(absl::StrCat(where, ": it is missing"));
       continue;
     }
-    const TensorType type = TypeOf(variable);
-    if (TypeOf(*tensor) != type) {
+    const TensorType type = TypeOfOne(variable);
+    if (TypeOfOne(*tensor) != type) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, " is ", TypeOf(*tensor).ToString(), ", the variable is ", type.ToString()));
+          absl::StrCat(where, " is ", TypeOfOne(*tensor).ToString(), ", the variable is ", type.ToString()));
     }
     OF_RETURN_IF_ERROR(ForOurShards(variable, [&](const pb::Shard& shard, const ShardMemory& memory) -> absl::Status {
       if (shard.rank() != rank) return absl::OkStatus();
-      return WriteShard(memory, [&](char* host) { return checkpoint.Read(*tensor, BoxOf(shard), host); });
+      return WriteShard(memory, [&](char* host) { return ReadState(checkpoint, *tensor, variable, shard, host); });
     }));
   }
   return absl::OkStatus();

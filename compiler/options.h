@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,20 @@ struct CompressOptions {
   std::vector<CompressGroup> groups = {};  // a variable has the first whose pattern matches its name
 };
 
+// Ranks along an axis train by themselves, each group on its own samples, and take the mean of their weights now and
+// then (compiler/local_training.h).
+struct LocalTrainingOptions {
+  std::string axis;     // its name, or a role of which the mesh has one axis
+  bool late = false;    // the mean counts a round later, so that it travels while the next one is computed
+  double rate = 1;      // of the outer step, alpha
+  double momentum = 0;  // beta
+  bool nesterov = false;
+  std::string penalty = "none";  // of what is late: "none", "const" or "gap"
+  double divisor = 1;            // of "const"
+  double clip = 0;               // the most that an element of the outer step may be; 0: anything
+  std::set<std::string> exact;   // plans whose gradients are summed along the axis in every step: of the beginning
+};
+
 // A library that defines ops of the job: its absolute path, and the SHA-256 of its bytes in hex digits.
 struct PluginOfJob {
   std::string path, sha256;
@@ -142,7 +157,8 @@ struct CompileOptions {
   std::map<std::string, std::map<std::string, int>> slots;
   RecomputeOptions recompute;  // of graphs with a loss
   PrecisionOptions precision;
-  std::optional<CompressOptions> compress;  // none: gradients are summed exactly
+  std::optional<CompressOptions> compress;             // none: gradients are summed exactly
+  std::optional<LocalTrainingOptions> local_training;  // none: all ranks take every step together
   uint64_t seed = 1;
   // Scratch memory of the kernels that will run; the plan reserves it. Empty: kernels allocate their own at load.
   KernelScratch kernel_scratch;

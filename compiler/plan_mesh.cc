@@ -65,4 +65,20 @@ int PlanMesh::CoordinateOf(int rank, absl::string_view axis) const {
   return 0;
 }
 
+absl::StatusOr<std::string> FindAxis(const Mesh& mesh, const std::string& wanted, absl::string_view field) {
+  const AxisRole role = BuiltInRole(wanted);
+  const std::vector<std::string> axes = role == AxisRole::kNone ? std::vector<std::string>() : mesh.AxesOf(role);
+  if (axes.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " is '", wanted, "': the mesh has '", axes[0], "' and '",
+                                                   axes[1], "' for that; name one of them"));
+  }
+  if (axes.size() == 1) return axes[0];
+  const auto named = [&](const Axis& axis) { return axis.name == wanted; };
+  if (role == AxisRole::kNone && std::none_of(mesh.axes().begin(), mesh.axes().end(), named)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is '", wanted, "', which is no axis of the mesh ", AxesText(mesh.axes())));
+  }
+  return wanted;
+}
+
 }  // namespace oneflow

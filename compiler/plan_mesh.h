@@ -50,4 +50,9 @@ class PlanMesh {
   std::string stage_axis_;
 };
 
+// The axis that `wanted` names, by its name or as a role of which the mesh has one; `wanted` itself where no axis has
+// that role, so that one rank does as several would. InvalidArgument, beginning with the name of the field that asks,
+// if the mesh has none of that name, or several of the role.
+absl::StatusOr<std::string> FindAxis(const Mesh& mesh, const std::string& wanted, absl::string_view field);
+
 }  // namespace oneflow

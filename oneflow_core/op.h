@@ -113,6 +113,8 @@ struct OpDef {
   std::vector<std::pair<int, int>> in_place;
   // Adds up any number of inputs, in any order and grouping.
   bool is_sum = false;
+  // Gives what each rank along an axis has, an addend or a tensor of its own, as a row of one tensor.
+  bool makes_rows = false;
   // Input 0 divided by input 1: over the micro-batches of a step the sum of the first by that of the second.
   bool is_step_mean = false;
   // Each element of the one output is a function of the elements at the same place in the inputs, so the op can be

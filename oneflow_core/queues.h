@@ -6,6 +6,7 @@
 //   compute         a thread, all cores              a stream; its thread launches for all that launch
 //   communication   a thread, one core at most       a stream with priority
 //   host            a thread, one core at most       a thread, one core at most
+//   beside          a thread, one core at most       not used
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@ enum Queue : int {
   kComputeQueue = 0,
   kCommunicationQueue = 1,  // boxing
   kHostQueue = 2,           // reading and fetching
+  kBesideQueue = 3,         // all of a plan that runs beside others
 };
 
 struct QueueKind {
@@ -41,6 +43,7 @@ inline constexpr QueueKind kQueues[] = {
      .launches = true,
      .moves_between_ranks = true},
     {.queue = kHostQueue, .name = "host", .is_main = false, .launches = false, .moves_between_ranks = false},
+    {.queue = kBesideQueue, .name = "beside", .is_main = false, .launches = true, .moves_between_ranks = true},
 };
 inline constexpr int kNumQueues = static_cast<int>(std::size(kQueues));
 static_assert(

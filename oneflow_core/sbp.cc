@@ -15,6 +15,8 @@ std::string Sbp::ToString() const {
       return "B";
     case Kind::kSplit:
       return absl::StrCat("S(", dim_, ")");
+    case Kind::kMean:
+      return "P(mean)";
     case Kind::kPartial:
       break;
   }
@@ -26,6 +28,7 @@ absl::StatusOr<Sbp> Sbp::Parse(absl::string_view text) {
   if (text == "P" || text == "P(sum)") return Partial();
   if (text == "P(max)") return Partial(Reduction::kMax);
   if (text == "P(min)") return Partial(Reduction::kMin);
+  if (text == "P(mean)") return Mean();
   absl::string_view number = text;
   int dim = 0;
   if (absl::ConsumePrefix(&number, "S(") && absl::ConsumeSuffix(&number, ")") && absl::SimpleAtoi(number, &dim) &&
@@ -33,12 +36,12 @@ absl::StatusOr<Sbp> Sbp::Parse(absl::string_view text) {
     return Split(dim);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is not an SBP: one of S(0), S(1), ..., B, P, P(max), P(min)"));
+      absl::StrCat("'", text, "' is not an SBP: one of S(0), S(1), ..., B, P, P(max), P(min), P(mean)"));
 }
 
 bool Sbp::operator<(const Sbp& o) const {
   const auto key = [](const Sbp& s) {
-    const int kind = s.is_broadcast() ? 0 : s.is_split() ? 1 : 2;
+    const int kind = s.is_broadcast() ? 0 : s.is_split() ? 1 : s.is_partial() ? 2 : 3;
     return std::make_tuple(kind, s.dim_, static_cast<int>(s.reduction_));
   };
   return key(*this) < key(o);

@@ -3,6 +3,8 @@
 //   S(i)  split      rank r owns the r-th slice of dimension i
 //   B     broadcast  every rank owns a full copy
 //   P     partial    every rank owns an addend (or candidate); the tensor is their sum (max, min)
+//   P(mean)          every rank has a tensor of its own, which it goes on with by itself; the tensor is their mean.
+//                    So are weights between two exchanges of local training
 //
 // Here are only the values, because a user's annotation is part of the graph; their mathematics is in sbp/.
 #pragma once
@@ -21,30 +23,33 @@ enum class Reduction : uint8_t { kSum = 0, kMax = 1, kMin = 2 };
 // The state along one mesh axis. A small immutable value.
 class Sbp {
  public:
-  enum class Kind : uint8_t { kSplit, kBroadcast, kPartial };
+  enum class Kind : uint8_t { kSplit, kBroadcast, kPartial, kMean };
 
   Sbp() = default;  // B
   static Sbp Split(int dim) { return Sbp(Kind::kSplit, dim, Reduction::kSum); }
   static Sbp Broadcast() { return Sbp(); }
   static Sbp Partial(Reduction reduction = Reduction::kSum) { return Sbp(Kind::kPartial, 0, reduction); }
 
+  static Sbp Mean() { return Sbp(Kind::kMean, 0, Reduction::kSum); }
+
   Kind kind() const { return kind_; }
   bool is_split() const { return kind_ == Kind::kSplit; }
   bool is_broadcast() const { return kind_ == Kind::kBroadcast; }
-  bool is_partial() const { return kind_ == Kind::kPartial; }
+  bool is_partial() const { return kind_ == Kind::kPartial; }  // not P(mean), of which ranks have no addends
+  bool is_mean() const { return kind_ == Kind::kMean; }
   // The dimension being split. REQUIRES: is_split().
   int dim() const { return dim_; }
   // How the addends combine. REQUIRES: is_partial().
   Reduction reduction() const { return reduction_; }
 
-  // "S(0)", "B", "P" (sum), "P(max)", "P(min)".
+  // "S(0)", "B", "P" (sum), "P(max)", "P(min)", "P(mean)".
   std::string ToString() const;
   // Inverse of ToString(); "P(sum)" is read too. InvalidArgument if `text` is not an SBP.
   static absl::StatusOr<Sbp> Parse(absl::string_view text);
 
   bool operator==(const Sbp& o) const { return kind_ == o.kind_ && dim_ == o.dim_ && reduction_ == o.reduction_; }
   bool operator!=(const Sbp& o) const { return !(*this == o); }
-  // A total order for deterministic tie-breaks: B < S(0) < S(1) < ... < P < P(max) < P(min).
+  // A total order for deterministic tie-breaks: B < S(0) < S(1) < ... < P < P(max) < P(min) < P(mean).
   bool operator<(const Sbp& o) const;
 
  private:

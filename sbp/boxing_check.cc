@@ -7,6 +7,20 @@
 
 namespace oneflow {
 
+absl::Status CheckMeansStay(const DistType& from, const DistType& to) {
+  const std::vector<Axis>& axes = from.placement.axes();
+  for (size_t a = 0; a < axes.size(); ++a) {
+    if (!from.sbp[a].is_mean()) continue;
+    const std::vector<Axis>& there = to.placement.axes();
+    const auto match = std::find(there.begin(), there.end(), axes[a]);
+    if (match != there.end() && to.sbp[match - there.begin()].is_mean()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("each rank along '", axes[a].name, "' has a tensor of its own (",
+                                                   from.ToString(), "), which is read as one of all (", to.ToString(),
+                                                   ")"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckBoxing(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology) {
   const int num_ranks = topology.num_ranks();
   for (const DistType* dist : {&from, &to}) {
@@ -19,7 +33,7 @@ absl::Status CheckBoxing(const TensorType& type, const DistType& from, const Dis
                                                    *least < 0 ? *least : *most, " is not among the ", num_ranks,
                                                    " of the topology"));
   }
-  return absl::OkStatus();
+  return CheckMeansStay(from, to);
 }
 
 absl::StatusOr<Reduction> ReductionOf(const DistType& from, const DistType& to) {

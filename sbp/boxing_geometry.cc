@@ -60,7 +60,8 @@ AxisRoles RolesOf(const DistType& from, const DistType& to) {
   for (size_t b = 0; b < to_axes.size(); ++b) {
     const int match = roles.match_of_to[b];
     const bool had_copies = match != AxisRoles::kNone && from.sbp[match].is_broadcast();
-    const bool kept = match != AxisRoles::kNone && from.sbp[match].is_partial() && to.sbp[b].is_partial();
+    const bool kept = match != AxisRoles::kNone && ((from.sbp[match].is_partial() && to.sbp[b].is_partial()) ||
+                                                    (from.sbp[match].is_mean() && to.sbp[b].is_mean()));
     const bool full = !to.sbp[b].is_split() && !IsPartialSum(to.sbp[b]);
     roles.copied.push_back(full && !had_copies && !kept && to_axes[b].size > 1);
     if (roles.copied.back()) roles.num_copies *= to_axes[b].size;
@@ -68,17 +69,25 @@ AxisRoles RolesOf(const DistType& from, const DistType& to) {
   return roles;
 }
 
+namespace {
+
+// Whether a destination reads its own coordinate alone, of axis `a` and its match.
+bool ReadsOwn(const DistType& from, int a, const DistType& to, int match) {
+  if (match == AxisRoles::kNone) return false;
+  const Sbp &x = from.sbp[a], &y = to.sbp[match];
+  if (x.is_mean()) return y.is_mean();
+  if (x.is_broadcast()) return !y.is_broadcast() || AgreeAlong(from.placement, a, to.placement, match);
+  return y.is_partial() && (x.is_partial() || IsPartialSum(y));
+}
+
+}  // namespace
+
 ReadRoles ReadRolesOf(const DistType& from, const DistType& to) {
   const AxisRoles roles = RolesOf(from, to);
   ReadRoles result;
   for (int a = 0; a < from.placement.num_axes(); ++a) {
     const int match = roles.match_of_from[a];
-    const bool to_partial = match != AxisRoles::kNone && to.sbp[match].is_partial();
-    const bool own = from.sbp[a].is_broadcast()
-                         ? match != AxisRoles::kNone &&
-                               (!to.sbp[match].is_broadcast() || AgreeAlong(from.placement, a, to.placement, match))
-                         : to_partial && (from.sbp[a].is_partial() || IsPartialSum(to.sbp[match]));
-    result.of_from.push_back(own                          ? ReadRoles::Role::kOwn
+    result.of_from.push_back(ReadsOwn(from, a, to, match) ? ReadRoles::Role::kOwn
                              : from.sbp[a].is_broadcast() ? ReadRoles::Role::kReplica
                                                           : ReadRoles::Role::kAll);
     result.own.push_back(match);

@@ -142,6 +142,14 @@ std::string Signature::ToString() const {
   return absl::StrCat(list(inputs), "->", list(outputs));
 }
 
+bool IsByThemselves(const Signature& signature) {
+  const auto is_mean = [](const Sbp& sbp) { return sbp.is_mean(); };
+  const auto may_be_read = [](const Sbp& sbp) { return sbp.is_mean() || sbp.is_broadcast(); };
+  const bool any = std::any_of(signature.inputs.begin(), signature.inputs.end(), is_mean) || !signature.outputs.empty();
+  return any && std::all_of(signature.inputs.begin(), signature.inputs.end(), may_be_read) &&
+         std::all_of(signature.outputs.begin(), signature.outputs.end(), is_mean);
+}
+
 absl::StatusOr<std::vector<Signature>> Signatures1d(const OpDef& op, absl::Span<const TensorType> inputs,
                                                     absl::Span<const TensorType> outputs, const AttrMap& attrs,
                                                     int axis_size) {
@@ -170,7 +178,15 @@ absl::StatusOr<std::vector<Signature>> Signatures1d(const OpRegistry& ops, const
 
 absl::Status CheckNdSignature(const OpDef& op, absl::Span<const TensorType> inputs,
                               absl::Span<const TensorType> outputs, const AttrMap& attrs,
-                              absl::Span<const int> axis_sizes, absl::Span<const Signature> per_axis) {
+                              absl::Span<const int> all_sizes, absl::Span<const Signature> all) {
+  // Where ranks go on by themselves, nothing is divided.
+  std::vector<int> axis_sizes;
+  std::vector<Signature> per_axis;
+  for (size_t a = 0; a < all.size(); ++a) {
+    if (IsByThemselves(all[a])) continue;
+    axis_sizes.push_back(all_sizes[a]);
+    per_axis.push_back(all[a]);
+  }
   if (op.forms != nullptr) {
     const absl::Status checked = CheckNdOfParts(*op.forms, {inputs, attrs}, axis_sizes, per_axis);
     return checked.ok() ? checked : Annotate(checked, absl::StrCat("op '", op.name, "'"));

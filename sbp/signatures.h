@@ -33,6 +33,10 @@ struct Signature {
   bool operator==(const Signature& o) const { return inputs == o.inputs && outputs == o.outputs; }
 };
 
+// Whether ranks along the axis go on by themselves, as any op may: what it reads is whole or each rank's own, what it
+// makes is each rank's own.
+bool IsByThemselves(const Signature& signature);
+
 // All signatures of `node` along one mesh axis of `axis_size` ranks, in a fixed order, without duplicates; the last is
 // all-B. Offered are only signatures that hold for these types with uneven splits: a rule that needs divisibility
 // (heads of an attention, factors of a reshape) checks it against `axis_size`. Internal if the op's rule cannot be

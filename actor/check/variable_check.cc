@@ -35,6 +35,10 @@ absl::StatusOr<int64_t> CheckShard(const pb::Program& program, const pb::Variabl
 absl::Status CheckVariable(const pb::Program& program, const pb::Variable& variable) {
   if (variable.name().empty()) return Malformed("it has no name");
   OF_RETURN_IF_ERROR(NumBytes(variable.dtype(), variable.dims()).status());
+  if (variable.own() < 0 || (variable.own() > 0 && (variable.dims().empty() || variable.dims(0) != variable.own()))) {
+    return Malformed("it is of ", variable.own(), " groups of ranks, but of ",
+                     variable.dims().empty() ? 0 : variable.dims(0), " in its first dimension");
+  }
   const int64_t count = *Count(variable.dims());
   OF_RETURN_IF_ERROR(ParseInit(variable.init(), count).status());
   std::vector<const pb::Shard*> owners;

@@ -70,6 +70,10 @@ absl::Status CheckTensor(const pb::CheckpointManifest& manifest, const pb::Check
     }
     count *= size;
   }
+  if (tensor.own() < 0 || (tensor.own() > 0 && (tensor.dims().empty() || tensor.dims(0) != tensor.own()))) {
+    return absl::DataLossError(absl::StrCat("it is of ", tensor.own(), " groups of ranks, but of ",
+                                            tensor.dims().empty() ? 0 : tensor.dims(0), " in its first dimension"));
+  }
   const Box whole = WholeBox({tensor.dims().begin(), tensor.dims().end()});
   std::vector<Box> boxes;
   for (const pb::CheckpointSlice& slice : tensor.slices()) {

@@ -145,7 +145,7 @@ bool MakeThread(const EngineOptions& options, Running& running, const std::vecto
   ActorThread::Context context{.plans = job.program,
                                .rank = lanes[0]->rank,
                                .bus = *job.bus,
-                               .listener = running,
+                               .listener = lanes[0]->queue == kBesideQueue ? running.beside() : running,
                                .cores = &job.cores,
                                .trace = job.traces.empty() ? nullptr : job.traces.back().get()};
   if (job.mail != nullptr) {

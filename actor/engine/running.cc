@@ -1,5 +1,6 @@
 #include "actor/engine/running.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -31,7 +32,12 @@ absl::Status Running::Run(absl::string_view plan, int64_t first_step, int64_t st
   OF_ASSIGN_OR_RETURN(const int index, PlanOf(plan, first_step, steps));
   const auto begin = std::chrono::steady_clock::now();
   const Telling::Doing doing(telling_, absl::StrCat("is about to run plan '", plan, "'"));
-  if (const absl::Status status = state_.Begin(static_cast<int>(job_.threads.size())); !status.ok()) {
+  if (job_.program.plans(index).beside()) {
+    OF_RETURN_IF_ERROR(RunBeside(plan, first_step, steps));
+    OF_RETURN_IF_ERROR(WaitBeside());
+    return Barrier();
+  }
+  if (const absl::Status status = state_.Begin(static_cast<int>(ThreadsOf(index).size())); !status.ok()) {
     Fail(status, /*tell_peers=*/true);  // of a peer that was lost before this run, in which others may be already
     return failure();
   }
@@ -45,7 +51,7 @@ absl::Status Running::Run(absl::string_view plan, int64_t first_step, int64_t st
 absl::Status Running::RunHere(int plan, int64_t first_step, int64_t steps) {
   const std::string& name = job_.program.plans(plan).name();
   OF_RETURN_IF_ERROR(job_.others->BringUpToDate(plan, *job_.bus));
-  for (const auto& thread : job_.threads) thread->Grant(plan, first_step, steps);
+  for (ActorThread* const thread : ThreadsOf(plan)) thread->Grant(plan, first_step, steps);
   telling_.SetDoing(absl::StrCat("runs plan '", name, "'"), name);
   OF_RETURN_IF_ERROR(WaitForThreads());
   // Variables that a peer may read in the next run are final only when all processes have reached the end of this one.
@@ -53,6 +59,35 @@ absl::Status Running::RunHere(int plan, int64_t first_step, int64_t steps) {
   absl::Status status = Barrier();
   if (!status.ok()) Fail(status, /*tell_peers=*/true);
   return status;
+}
+
+// A plan beside others has threads of its own.
+std::vector<ActorThread*> Running::ThreadsOf(int plan) const {
+  std::vector<ActorThread*> threads;
+  for (const auto& thread : job_.threads) {
+    const bool is_beside = std::any_of(job_.lanes.begin(), job_.lanes.end(), [&](const Lane& lane) {
+      return lane.thread == thread.get() && lane.queue == kBesideQueue;
+    });
+    if (is_beside == job_.program.plans(plan).beside()) threads.push_back(thread.get());
+  }
+  return threads;
+}
+
+absl::Status Running::RunBeside(absl::string_view plan, int64_t first_step, int64_t steps) {
+  OF_ASSIGN_OR_RETURN(const int index, PlanOf(plan, first_step, steps));
+  if (!job_.program.plans(index).beside()) return Run(plan, first_step, steps);
+  OF_RETURN_IF_ERROR(failure());
+  const std::vector<ActorThread*> threads = ThreadsOf(index);
+  OF_RETURN_IF_ERROR(beside_.state.Begin(static_cast<int>(threads.size())));
+  OF_RETURN_IF_ERROR(job_.others->BringUpToDate(index, *job_.bus));
+  for (ActorThread* const thread : threads) thread->Grant(index, first_step, steps);
+  return absl::OkStatus();
+}
+
+absl::Status Running::WaitBeside() {
+  Telling::RunWatch watch(telling_);
+  while (!beside_.state.WaitFor(kLookTime)) watch.Look();
+  return failure();
 }
 
 absl::Status Running::Together(const char* what, const std::function<absl::Status()>& action) {
@@ -85,6 +120,7 @@ absl::Status Running::Barrier() { return options_.peers == nullptr ? failure() :
 
 void Running::Fail(const absl::Status& status, bool tell_peers) {
   if (!state_.Fail(status)) return;
+  beside_.state.Fail(status);
   for (const auto& thread : job_.threads) thread->Stop();
   if (job_.others != nullptr) job_.others->Interrupt(status);
   if (options_.peers != nullptr) {
@@ -131,7 +167,8 @@ void Running::OnPeerError(int process, absl::Status status) {
 
 // A process that still needs the peer is in a run, in a barrier, which notices by itself, or begins a run later.
 void Running::OnPeerLost(int, absl::Status status) {
-  if (state_.LosePeer(status)) Fail(status, /*tell_peers=*/true);
+  const bool runs = state_.LosePeer(status), runs_beside = beside_.state.LosePeer(status);
+  if (runs || runs_beside) Fail(status, /*tell_peers=*/true);
 }
 
 }  // namespace oneflow

@@ -8,6 +8,8 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "actor/actor_thread.h"
@@ -28,6 +30,11 @@ class Running final : public ActorThread::Listener, public PeerNetwork::Listener
 
   // Errors as Engine::Run.
   absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps);
+  // Lets the plan run beside others, if it is one that may, and returns; otherwise as Run. REQUIRES: the last such run
+  // has been waited for.
+  absl::Status RunBeside(absl::string_view plan, int64_t first_step, int64_t steps);
+  // Returns when that has ended here, and with it everything that others read of it here; or with the first error.
+  absl::Status WaitBeside();
   // Actions of all processes outside of runs, called `what`: an error here is an error everywhere. Refused after the
   // first error.
   absl::Status Together(const char* what, const std::function<absl::Status()>& action);
@@ -44,6 +51,9 @@ class Running final : public ActorThread::Listener, public PeerNetwork::Listener
   // Inside Run(), times the ranks of this process.
   double wall_seconds() const;
 
+  // Who listens to threads of plans beside others.
+  ActorThread::Listener& beside() { return beside_; }
+
   void OnThreadDone(int rank) override;
   void OnThreadFailed(int rank, absl::Status status) override;
   void OnMessages(int process, absl::Span<const Message> messages) override;
@@ -55,13 +65,27 @@ class Running final : public ActorThread::Listener, public PeerNetwork::Listener
   // The number of the plan. InvalidArgument if there is none of this name, or it cannot run these steps.
   absl::StatusOr<int> PlanOf(absl::string_view plan, int64_t first_step, int64_t steps) const;
   absl::Status RunHere(int plan, int64_t first_step, int64_t steps);
+  std::vector<ActorThread*> ThreadsOf(int plan) const;
   // Returns when all have ended, or with the first error.
   absl::Status WaitForThreads();
+
+  class Beside final : public ActorThread::Listener {
+   public:
+    explicit Beside(Running& running) : running_(running) {}
+    void OnThreadDone(int) override { state.ThreadEnded(); }
+    void OnThreadFailed(int rank, absl::Status status) override { running_.OnThreadFailed(rank, std::move(status)); }
+
+    RunState state;
+
+   private:
+    Running& running_;
+  };
 
   const EngineOptions& options_;
   LoadedJob& job_;
   Telling& telling_;
   RunState state_;
+  Beside beside_{*this};
   mutable std::mutex mu_;
   double wall_seconds_ = 0;  // guarded by mu_
 };

@@ -78,7 +78,9 @@ void OtherHosts::Start() {
 }
 
 absl::Status OtherHosts::BringUpToDate(int plan, ProcessBus& bus) {
-  if (shipments_.empty() || std::exchange(landed_plan_, plan) == plan) return absl::OkStatus();
+  if (shipments_.empty()) return absl::OkStatus();
+  // Nobody else uses the places of a plan beside others, and its variables change between all of its runs.
+  if (!program_.plans(plan).beside() && std::exchange(landed_plan_, plan) == plan) return absl::OkStatus();
   for (const Message& message : shipments_.InitialOf(plan)) {
     const pb::Actor& reader = program_.plans(plan).actors(message.actor);
     bus.SendInitial(AddressOf(reader.rank(), reader.queue()), message);

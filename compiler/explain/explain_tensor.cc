@@ -7,6 +7,7 @@
 #include "compiler/explain/other_layouts.h"
 #include "compiler/explain/precision.h"
 #include "compiler/explain/words.h"
+#include "compiler/local_training.h"
 #include "compiler/passes/passes.h"
 #include "compiler/select/select_sbp.h"
 #include "sbp/signatures.h"
@@ -414,8 +415,9 @@ absl::StatusOr<std::string> ExplainTensor(const JobFacts& job, absl::string_view
   std::vector<LayoutPrice> prices;
   if (placed >= 0) {
     const PassContext context{job.options, *job.ops, facts.fixed, job.topology};
+    OF_ASSIGN_OR_RETURN(const OwnAxis own, OwnAxisOf(job.options, facts.placed));
     const SelectOptions options{facts.micro_batches, job.options.variable_bytes_per_device,
-                                job.options.memory_bytes_per_device, RecomputedPieces(facts.placed, context)};
+                                job.options.memory_bytes_per_device, RecomputedPieces(facts.placed, context), own};
     OF_ASSIGN_OR_RETURN(prices, ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed, options, placed));
   }
   NodeText text(job, facts, place.node, costs, std::move(prices));

@@ -5,9 +5,11 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/escaping.h"
 #include "compiler/boxed_graph.h"
+#include "compiler/local_training.h"
 #include "compiler/lower/library_memory.h"
 #include "compiler/lower/lower.h"
 #include "compiler/lower/plan_memory.h"
@@ -16,6 +18,7 @@
 #include "compiler/plan/build_plan.h"
 #include "compiler/plan/memory.h"
 #include "compiler/plan/memory_check.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -25,6 +28,36 @@ absl::StatusOr<PhysicalPlan> PlanOne(const PlanInput& input) {
   OF_RETURN_IF_ERROR(AssignMemory(input, plan));
   OF_RETURN_IF_ERROR(CheckMemory(input, plan));
   return plan;
+}
+
+// Acts of one queue run one at a time, so what holds of acts on several queues holds of them on one.
+void PutBeside(pb::ClassPlan& plan) {
+  plan.set_beside(true);
+  for (pb::ClassActor& actor : *plan.mutable_actors()) actor.set_queue(kBesideQueue);
+}
+
+// A plan that runs beside those that train has none of their variables: each is proved for itself, and nothing of one
+// can wait for the other, or overwrite what it reads.
+absl::Status CheckBeside(const std::vector<BoxedGraph>& program, const OpRegistry& ops) {
+  std::set<std::string> beside;
+  const auto for_variables = [&](const Graph& graph, const auto& fn) {
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      if (ops.Is(graph.node(id).op, OpKind::kVariable)) fn(graph.node(id).name);
+    }
+  };
+  for (const BoxedGraph& boxed : program) {
+    if (boxed.beside) for_variables(boxed.graph, [&](const std::string& name) { beside.insert(name); });
+  }
+  absl::Status status;
+  for (const BoxedGraph& boxed : program) {
+    if (!boxed.graph.is_trained()) continue;
+    for_variables(boxed.graph, [&](const std::string& name) {
+      if (beside.count(name) == 0) return;
+      status.Update(absl::InternalError(
+          absl::StrCat("graph '", boxed.graph.name(), "' has variable '", name, "', which a plan beside it has too")));
+    });
+  }
+  return status;
 }
 
 // Checks that options `given` by the names of plans are for plans that exist.
@@ -44,6 +77,7 @@ absl::Status CheckHavePlans(const Program& program, const ByName& by_name, absl:
 absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program, const CompileOptions& options,
                                          const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(CheckHosts(options));
+  OF_RETURN_IF_ERROR(CheckBeside(program, ops));
   const Topology topology = JobTopology(options);
   Boxings boxings(topology, options.device);
   std::vector<const Graph*> graphs;
@@ -84,7 +118,10 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
                           slots == options.slots.end() ? nullptr : &slots->second,
                           topology.device()};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
-    OF_ASSIGN_OR_RETURN_AT(*set.add_plans(), LowerPlan(input, plan, options.seed, tables), where);
+    plan.beside = boxed.beside;
+    OF_ASSIGN_OR_RETURN_AT(pb::ClassPlan lowered, LowerPlan(input, plan, options.seed, tables), where);
+    if (boxed.beside) PutBeside(lowered);
+    *set.add_plans() = std::move(lowered);
     plans.push_back(std::move(plan));
   }
   LowerRanks(topology, options.device, classes, variables, plans, set);
@@ -108,10 +145,19 @@ absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.own_steps, "steps are"));
   VariableDists dists;
   std::vector<BoxedGraph> boxed;
+  bool exchanges = false;
   for (const Graph& graph : program) {
     const int micro_batches = options.StepOf(graph).micro_batches;
     OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, options, ops, dists, nullptr, warnings));
     boxed.push_back({std::move(result), micro_batches});
+    if (!options.local_training.has_value() || !graph.is_trained() || exchanges) continue;
+    exchanges = true;
+    OF_ASSIGN_OR_RETURN(const Program between, ExchangeGraphs(graph, options, ops, dists));
+    for (const Graph& exchange : between) {
+      OF_ASSIGN_OR_RETURN(Graph of_exchange, RunPasses(exchange, options, ops, dists, nullptr, warnings));
+      const bool beside = options.local_training->late && exchange.name() == kOuterPlan;
+      boxed.push_back({std::move(of_exchange), 1, beside && options.device == DeviceKind::kCpu});
+    }
   }
   return CompileBoxed(boxed, options, ops);
 }

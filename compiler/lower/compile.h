@@ -18,6 +18,7 @@ absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions
 struct BoxedGraph {
   Graph graph;
   int micro_batches = 1;
+  bool beside = false;  // it may run beside the others, on a queue and in memory of its own
 };
 
 // The part of Compile behind the passes. Internal if a graph breaks the contract or a plan's memory overlaps.

@@ -311,10 +311,15 @@ void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& 
   for (int c = 0; c < classes.size(); ++c) {
     std::array<int64_t, kNumZones> size = variables.num_bytes[c];
     int64_t host_bytes = 0;
-    for (const PhysicalPlan& plan : plans) {
-      host_bytes += plan.classes[c].host_bytes;
-      for (int zone = 0; zone < kNumZones; ++zone) {
-        size[zone] = std::max(size[zone], variables.num_bytes[c][zone] + plan.classes[c].bytes[zone]);
+    for (const bool beside : {false, true}) {
+      const std::array<int64_t, kNumZones> begin = size;
+      for (const PhysicalPlan& plan : plans) {
+        if (plan.beside != beside) continue;
+        host_bytes += plan.classes[c].host_bytes;
+        for (int zone = 0; zone < kNumZones; ++zone) {
+          const int64_t from = variables.num_bytes[c][zone] + Room(begin[zone] - variables.num_bytes[c][zone]);
+          size[zone] = std::max(size[zone], from + plan.classes[c].bytes[zone]);
+        }
       }
     }
     pb::RankClass& to = *set.add_classes();

@@ -125,6 +125,10 @@ class PlanChecker {
                          " micro-batches");
       }
       if (!IsQueue(actor.queue())) return NotProved(where, ": queue ", actor.queue(), " is unknown");
+      if (plan_.beside() != (actor.queue() == kBesideQueue)) {
+        return NotProved(where, ": is on queue '", QueueName(actor.queue()), "' of a plan that ",
+                         plan_.beside() ? "runs" : "does not run", " beside others");
+      }
       if (!pb::Section_IsValid(actor.section()) || actor.chunk() < 0)
         return NotProved(where, ": section ", actor.section(), " of chunk ", actor.chunk(), " is unknown");
     }
@@ -261,6 +265,9 @@ absl::StatusOr<std::vector<PlanProof>> CheckPlanSet(const pb::PlanSet& set) {
   OF_RETURN_IF_ERROR(CheckNames("plan", set.plans()));
   OF_RETURN_IF_ERROR(CheckPlanPlaces(set, reader));
   std::vector<PlanProof> proofs;
+  if (std::count_if(set.plans().begin(), set.plans().end(), [](const auto& plan) { return plan.beside(); }) > 1) {
+    return NotProved("several plans run beside others; their memory would overlap");
+  }
   for (const pb::ClassPlan& plan : set.plans()) {
     OF_ASSIGN_OR_RETURN_AT(PlanProof proof, PlanChecker(set, reader, plan).Check(),
                            absl::StrCat("plan '", plan.name(), "'"));

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "compiler/lower/plan_reader.h"
 #include "compiler/lower/program_instructions.h"
 #include "compiler/plan/variables.h"
 #include "oneflow_core/zones.h"
@@ -104,7 +105,7 @@ class Places {
       const pb::RankClass& of = set_.classes(c);
       const std::string where = absl::StrCat("memory of class ", c);
       for (int zone = 0; zone < std::max(of.zones_size(), plan.memory(c).zones_size()); ++zone) {
-        OF_RETURN_IF_ERROR_AT(CheckFits(absl::StrCat(ZoneName(zone), " region"), VariableBytesOfZone(of, zone),
+        OF_RETURN_IF_ERROR_AT(CheckFits(absl::StrCat(ZoneName(zone), " region"), RegionBegin(set_, plan, c, zone),
                                         BytesOfZone(plan.memory(c), zone), BytesOfZone(of, zone)),
                               where);
       }

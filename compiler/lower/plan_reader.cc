@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/plan/variables.h"
 #include "oneflow_core/queues.h"
+#include "oneflow_core/zones.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -274,5 +276,14 @@ absl::StatusOr<PlanReader> PlanReader::Open(const pb::PlanSet& set) {
 }
 
 absl::Status CheckPlanIndices(const pb::PlanSet& set) { return Checker(set).Run(); }
+
+int64_t RegionBegin(const pb::PlanSet& set, const pb::ClassPlan& plan, int rank_class, int zone) {
+  int64_t others = 0;
+  for (const pb::ClassPlan& other : set.plans()) {
+    if (!plan.beside() || other.beside() || rank_class >= other.memory_size()) continue;
+    others = std::max(others, BytesOfZone(other.memory(rank_class), zone));
+  }
+  return VariableBytesOfZone(set.classes(rank_class), zone) + Room(others);
+}
 
 }  // namespace oneflow

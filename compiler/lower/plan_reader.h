@@ -54,4 +54,8 @@ class PlanReader {
 // InvalidArgument as above.
 absl::Status CheckPlanIndices(const pb::PlanSet& set);
 
+// Where the region of a plan begins in a zone of a class: behind the variables and, if it runs beside others, behind
+// their regions.
+int64_t RegionBegin(const pb::PlanSet& set, const pb::ClassPlan& plan, int rank_class, int zone);
+
 }  // namespace oneflow

@@ -132,6 +132,7 @@ void PlanSpeller::Connect(const Slot& slot, const Instance& consumer) {
 absl::Status PlanSpeller::Write(pb::Plan& out) {
   out.set_name(plan_.name());
   out.set_micro_batches(plan_.micro_batches());
+  out.set_beside(plan_.beside());
   // By id, which is the order of the maps: instances on senders alone come last, but of one actor.
   std::map<int, const std::pair<const Instance, Ports>*> by_id;
   for (const auto& entry : actors_) by_id.emplace(IdOf(entry.first), &entry);
@@ -269,7 +270,10 @@ class ProgramSpeller {
     pb::Variable& out = *program_.add_variables();
     out.set_name(variable.name());
     out.set_dtype(static_cast<pb::DType>(tensor.type.dtype));
-    CopyInts(tensor.type.shape.dims(), out.mutable_dims());
+    const int own = OwnPartAt(tensor.dist, 0).count;
+    if (own > 0) out.add_dims(own);
+    for (const int64_t size : tensor.type.shape.dims()) out.add_dims(size);
+    out.set_own(own);
     out.set_init(variable.init());
     out.set_role(variable.role());
     const int owner = owners_.Next(tensor.type, tensor.dist);
@@ -279,8 +283,12 @@ class ProgramSpeller {
       const Region region = ShardRegion(tensor.type.shape, tensor.dist, index);
       pb::Shard& shard = *out.add_shards();
       shard.set_rank(rank);
-      CopyInts(region.start, shard.mutable_start());
-      CopyInts(region.extent, shard.mutable_extent());
+      if (own > 0) {
+        shard.add_start(OwnPartAt(tensor.dist, index).index);
+        shard.add_extent(1);
+      }
+      for (const int64_t start : region.start) shard.add_start(start);
+      for (const int64_t extent : region.extent) shard.add_extent(extent);
       shard.set_zone(variable.zone());
       shard.set_offset(OffsetIn(variable.offsets(), reader_.class_of_rank(rank)));
       shard.set_owner(CopyAt(tensor.dist, index) == owner);

@@ -6,12 +6,17 @@
 #include <string>
 #include <utility>
 
+#include "compiler/lower/plan_reader.h"
 #include "compiler/lower/repeated_field.h"
+#include "compiler/plan/owners.h"
 #include "oneflow_core/zones.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
+
+// Between keys of random numbers of neighbours: odd, so that no two of 2^64 are equal.
+constexpr uint64_t kKeyDistance = 0x9E3779B97F4A7C15;
 
 pb::Reduce Lower(Reduction reduction) { return static_cast<pb::Reduce>(reduction); }  // the same numbers (sbp.h)
 
@@ -92,9 +97,8 @@ struct InstructionSpeller::Share {
   }
 };
 
-// Plans lie behind the variables.
 int64_t InstructionSpeller::RegionAt(int zone, int rank) const {
-  return VariableBytesOfZone(set_.classes(reader_.class_of_rank(rank)), zone);
+  return RegionBegin(set_, plan_, reader_.class_of_rank(rank), zone);
 }
 
 int64_t InstructionSpeller::RegisterOffset(int reg, int rank) const {
@@ -163,11 +167,32 @@ absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
   for (const pb::ClassOperand& x : instruction.outputs()) {
     OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_outputs()));
   }
+  MakeOwn(instruction, index, to);
   if (instruction.scratch_bytes() > 0) {
     to.set_scratch_offset(RegionAt(kWorkZone, rank) + instruction.scratch_offset());
     to.set_scratch_bytes(instruction.scratch_bytes());
   }
   return absl::OkStatus();
+}
+
+// Where ranks go on by themselves, they read different samples, as parts of a batch that has those of all, and draw
+// different numbers.
+void InstructionSpeller::MakeOwn(const pb::ClassInstruction& instruction, int index, pb::Instruction& to) const {
+  if (instruction.outputs().empty()) return;
+  const OwnPart own = OwnPartAt(reader_.tensor(instruction.outputs(0).tensor()).dist, index);
+  if (own.count == 0) return;
+  const bool reads = instruction.kind() == pb::Instruction::READ;
+  for (pb::Operand& output : *to.mutable_outputs()) {
+    if (!reads) continue;
+    output.set_start(0, output.start(0) + own.index * output.logical_dims(0));
+    output.set_logical_dims(0, own.count * output.logical_dims(0));
+  }
+  for (pb::Attribute& attribute : *to.mutable_attributes()) {
+    if (reads && attribute.name() == "batch") attribute.set_i(own.count * attribute.i());
+    if (attribute.name() == "key" && attribute.value_case() == pb::Attribute::kI) {
+      attribute.set_i(static_cast<int64_t>(static_cast<uint64_t>(attribute.i()) + kKeyDistance * own.index));
+    }
+  }
 }
 
 // The landings of the actor's rank for registers on other hosts.

@@ -53,6 +53,7 @@ class InstructionSpeller {
   absl::Status Spell(const Here& here, pb::Actor& out);
   absl::Status SpellGroup(int actor, int rank, absl::Span<const pb::ClassInstruction* const> group,
                           const RegisterIndex& register_index, pb::Actor& out);
+  void MakeOwn(const pb::ClassInstruction& instruction, int index, pb::Instruction& to) const;
   absl::Status SpellLandings(int actor, int rank, const RegisterIndex& register_index, pb::Actor& out);
   absl::Status SpellCopy(const Here& here, pb::Actor& out);
   absl::Status AddLanded(const Here& here, int source, GroupBoxing& boxing, Sources& sources) const;

@@ -23,7 +23,7 @@ class GradientCompressor {
         codec_(codec) {}
 
   absl::StatusOr<Graph> Run() {
-    OF_RETURN_IF_ERROR(FindAxis());
+    OF_ASSIGN_OR_RETURN(axis_, FindAxis(mesh_, options_.axis, "compress.axis"));
     const std::vector<ValueId> gradients = VariableGradients(editor_.graph());
     OF_RETURN_IF_ERROR(CheckGroups(gradients));
     for (NodeId id = 0; id < static_cast<NodeId>(gradients.size()); ++id) {
@@ -33,25 +33,6 @@ class GradientCompressor {
   }
 
  private:
-  // An axis is named by its name, or as a role of which the mesh has one. Where it has none, one rank compresses as
-  // several would.
-  absl::Status FindAxis() {
-    axis_ = options_.axis;
-    const AxisRole role = BuiltInRole(axis_);
-    const std::vector<std::string> axes = role == AxisRole::kNone ? std::vector<std::string>() : mesh_.AxesOf(role);
-    if (axes.size() > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("compress.axis is '", axis_, "': the mesh has '", axes[0],
-                                                     "' and '", axes[1], "' for that; name one of them"));
-    }
-    if (axes.size() == 1) axis_ = axes[0];
-    const auto named = [&](const Axis& axis) { return axis.name == axis_; };
-    if (role == AxisRole::kNone && std::none_of(mesh_.axes().begin(), mesh_.axes().end(), named)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("compress.axis is '", axis_, "', which is no axis of the mesh ", AxesText(mesh_.axes())));
-    }
-    return absl::OkStatus();
-  }
-
   // The group of a variable; null: none has it.
   const CompressGroup* GroupOf(NodeId variable) const {
     const std::string& name = editor_.graph().node(variable).name;

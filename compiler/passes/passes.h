@@ -98,6 +98,20 @@ absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context);
 // first. InvalidArgument if a variable of the model has the name of one of the optimizer's.
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 
+// mean-gradients, in plans where ranks that train by themselves take a step together (compiler/local_training.h):
+// gradients are means over them.
+//
+//   before   ... -> accumulate "w/grad"        after   ... -> accumulate "w/grad" -> addends -> sum -> scale
+absl::StatusOr<bool> MeanGradients(Graph& graph, PassContext& context);
+// local-steps: where ranks train by themselves, the variables of the model that a step overwrites are their own, and
+// the host is told means over them.
+//
+//   before   w, w/grad -> adamw_update      loss -> fetch
+//   after    w/local, w/grad -> adamw_update     loss -> addends -> sum -> scale -> fetch
+//
+// InvalidArgument if a fetched value that differs is not f32.
+absl::StatusOr<bool> LocalSteps(Graph& graph, PassContext& context);
+
 // remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the losses (which stay
 // even if nobody reads them, because they say that the graph is trained).
 absl::StatusOr<bool> RemoveDeadCode(Graph& graph, PassContext& context);

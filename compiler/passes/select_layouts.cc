@@ -1,4 +1,5 @@
 // Writes the result of SBP selection into the graph.
+#include "compiler/local_training.h"
 #include "compiler/passes/passes.h"
 #include "compiler/select/select_sbp.h"
 #include "oneflow_core/ragged.h"
@@ -64,9 +65,10 @@ class Boxer {
 }  // namespace
 
 absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context) {
+  OF_ASSIGN_OR_RETURN(const OwnAxis own, OwnAxisOf(context.options, graph));
   const SelectOptions options{graph.is_trained() ? context.options.micro_batches : 1,
                               context.options.variable_bytes_per_device, context.options.memory_bytes_per_device,
-                              RecomputedPieces(graph, context)};
+                              RecomputedPieces(graph, context), own};
   OF_ASSIGN_OR_RETURN(const Selection selection,
                       SelectSbp(graph, context.ops, context.topology, context.variables, options));
   for (const std::string& note : selection.notes) {

@@ -6,10 +6,17 @@
 
 namespace oneflow {
 
+namespace {
+
+// Whether the ranks along an axis hold the same.
+bool AreCopies(const Sbp& sbp) { return !sbp.is_split() && !sbp.is_mean(); }
+
+}  // namespace
+
 int NumCopies(const DistType& dist) {
   int copies = 1;
   for (int axis = 0; axis < dist.placement.num_axes(); ++axis) {
-    if (!dist.sbp[axis].is_split()) copies *= dist.placement.axes()[axis].size;
+    if (AreCopies(dist.sbp[axis])) copies *= dist.placement.axes()[axis].size;
   }
   return copies;
 }
@@ -18,9 +25,21 @@ int CopyAt(const DistType& dist, int index) {
   const std::vector<int> coordinates = dist.placement.Coordinates(index);
   int copy = 0;
   for (int axis = 0; axis < dist.placement.num_axes(); ++axis) {
-    if (!dist.sbp[axis].is_split()) copy = copy * dist.placement.axes()[axis].size + coordinates[axis];
+    if (AreCopies(dist.sbp[axis])) copy = copy * dist.placement.axes()[axis].size + coordinates[axis];
   }
   return copy;
+}
+
+OwnPart OwnPartAt(const DistType& dist, int index) {
+  const std::vector<int> coordinates = dist.placement.Coordinates(index);
+  OwnPart part;
+  for (int axis = 0; axis < dist.placement.num_axes(); ++axis) {
+    if (!dist.sbp[axis].is_mean()) continue;
+    const int size = dist.placement.axes()[axis].size;
+    part.count = std::max(part.count, 1) * size;
+    part.index = part.index * size + coordinates[axis];
+  }
+  return part;
 }
 
 int Owners::Next(const TensorType& type, const DistType& dist) {

@@ -16,6 +16,13 @@ namespace oneflow {
 int NumCopies(const DistType& dist);
 int CopyAt(const DistType& dist, int index);
 
+// Of a tensor that ranks have of their own along an axis, P(mean): how many there are, and which one lies at a place.
+struct OwnPart {
+  int count = 0;  // 0: it is no such tensor
+  int index = 0;
+};
+OwnPart OwnPartAt(const DistType& dist, int index);
+
 // Asked for all variables of a job in order; gives the same answers everywhere.
 class Owners {
  public:

@@ -138,6 +138,7 @@ struct PhysicalPlan {
   std::vector<PhysicalRegister> registers;
   std::vector<ClassMemory> classes;
   std::vector<PhysicalOrder> orders;
+  bool beside = false;  // runs beside other plans
 };
 
 // The input of planning; borrowed but for the mesh.

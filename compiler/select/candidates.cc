@@ -153,6 +153,8 @@ std::set<int> CandidateFinder::Priorities(const Node& node) const {
 // splits of greater numbers than `weakest` do not count.
 absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const Axis& axis, const Weakest& weakest) {
   const Node& node = graph_.node(id);
+  OF_ASSIGN_OR_RETURN(const std::optional<Signature> own, own_.SignatureOf(graph_, ops_, id, axis.name));
+  if (own.has_value()) return std::vector<Signature>{*own};
   OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
   OF_ASSIGN_OR_RETURN(const std::vector<Signature>* const all, Signatures(id, axis.size));
   std::vector<Signature> fitting = *all;
@@ -257,6 +259,10 @@ std::vector<int> CandidateFinder::GroupKey(const Node& node) {
     key.push_back(hint.empty() ? -1 : alike_.Number(ToString(hint)));
   }
   for (ValueId input : node.inputs) key.push_back(kept_[input].empty() ? -1 : alike_.Number(ToString(kept_[input])));
+  for (const Axis& axis : node.placement->axes()) {
+    for (ValueId input : node.inputs) key.push_back(own_.Has(input, axis.name));
+    for (ValueId output : node.outputs) key.push_back(own_.Has(output, axis.name));
+  }
   return key;
 }
 

@@ -21,6 +21,7 @@
 
 #include "compiler/look_alikes.h"
 #include "compiler/node_view.h"
+#include "compiler/select/own_values.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
 #include "sbp/signatures.h"
@@ -32,8 +33,8 @@ namespace oneflow {
 // computed once. Borrows its arguments.
 class CandidateFinder {
  public:
-  CandidateFinder(const Graph& graph, const OpRegistry& ops)
-      : graph_(graph), ops_(ops), alike_(graph), kept_(graph.num_values()) {}
+  explicit CandidateFinder(const Graph& graph, const OpRegistry& ops, OwnValues own = OwnValues())
+      : graph_(graph), ops_(ops), own_(std::move(own)), alike_(graph), kept_(graph.num_values()) {}
 
   // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Layouts
   // that leave a rank without any elements are excluded, unless annotations leave no other; ops that overwrite
@@ -72,6 +73,7 @@ class CandidateFinder {
 
   const Graph& graph_;
   const OpRegistry& ops_;
+  const OwnValues own_;
   LookAlikes alike_;
   std::map<std::vector<int>, std::vector<Signature>> known_;  // by key of look-alikes and axis size
   std::vector<std::vector<AxisSbp>> kept_;  // by value: splits that an annotation reaches, by axis name

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/select/agreement.h"
 #include "compiler/select/memory_demand.h"
+#include "sbp/boxing_check.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -15,7 +16,7 @@ LayoutProblem::LayoutProblem(const Graph& graph, const OpRegistry& ops, const To
       ops_(ops),
       variables_(variables),
       options_(options),
-      finder_(graph, ops),
+      finder_(graph, ops, OwnValues(graph, ops, variables, options.own)),
       costs_(topology),
       pairs_(topology),
       group_(graph.num_nodes(), -1) {}
@@ -208,6 +209,11 @@ absl::Status LayoutProblem::CheckPossible(const std::vector<int>& choice, std::v
       if (BoxingOnce(id, from, to) < CostModel::kImpossible) continue;
       conflict = {producer, reader};
       const Node &a = graph_.node(producer), &b = graph_.node(reader);
+      const absl::Status stays = CheckMeansStay({*a.placement, dists_[from].second}, {*b.placement, dists_[to].second});
+      if (!stays.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Where(b), ": reads ", Where(a), ": ", stays.message(), "; only a mean of them can be"));
+      }
       return absl::UnimplementedError(absl::StrCat(
           Where(b), ": no boxing from ", DistType{*a.placement, dists_[from].second}.ToString(), " of ", Where(a),
           " to ", DistType{*b.placement, dists_[to].second}.ToString(), Proposals(id, from, to)));

@@ -24,6 +24,7 @@ struct SelectOptions {
   int64_t memory_limit_bytes = 0;  // of all that memory_demand.h counts
   // By node: the piece of the model that backward computes again, -1: none. Empty: no recomputation.
   std::vector<int> recomputed = {};
+  OwnAxis own = {};
 };
 
 struct Selection {

@@ -76,7 +76,7 @@ absl::StatusOr<Types> InferDequantize(const InferContext& c) {
 }  // namespace
 
 void AddCodecOps(OpRegistry& registry) {
-  registry.Add({.name = "addends", .infer = InferAddends, .shard_attrs = AddendsOfShard});
+  registry.Add({.name = "addends", .infer = InferAddends, .shard_attrs = AddendsOfShard, .makes_rows = true});
   registry.Add({.name = "orthonormalize",
                 .rule = "nr->nr; whole n r",
                 .infer = InferOrthonormalize,

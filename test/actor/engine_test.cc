@@ -88,6 +88,71 @@ TEST(EngineTest, RunsStepsOverThreadsOfOneProcess) {
   }
 }
 
+// Beside Ring(): a source on the first rank, copied to the second and fetched there as "other".
+TestPlan RingAndOneBeside() {
+  TestPlan plan = Ring(2, 1);
+  plan.AddPlan("beside", 1);
+  plan.plan().set_beside(true);
+  const int source = plan.Actor(0, "source"), copy = plan.Actor(1, "copy"), sink = plan.Actor(1, "sink");
+  const int x = plan.Register("x", {source}, {{copy}}, 1), y = plan.Register("y", {copy}, {{sink}}, 1);
+  plan.Compute(source, "position", {}, {x});
+  plan.Copy(copy, {x}, y);
+  plan.Fetch(sink, y, "other");
+  for (pb::Actor& actor : *plan.plan().mutable_actors()) actor.set_queue(kBesideQueue);
+  return plan;
+}
+
+TEST(EngineTest, APlanRunsBesideOthers) {
+  TestPlan plan = RingAndOneBeside();
+  Fetches fetches;
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+  ASSERT_OK(engine->WaitBeside()) << "nothing runs";
+  for (int64_t round = 0; round < 20; ++round) {
+    ASSERT_OK(engine->RunBeside("beside", 10 * round, 10));
+    for (int i = 0; i < 3; ++i) ASSERT_OK(engine->Run("p", 30 * round + 10 * i, 10));
+    ASSERT_OK(engine->WaitBeside());
+    ASSERT_OK(engine->WaitBeside()) << "again";
+    EXPECT_EQ(fetches.size(), static_cast<size_t>(40 * (round + 1)));
+  }
+  EXPECT_THAT(fetches.At("other", 199), ElementsAre(19900, 19901, 19902, 19903));
+  ASSERT_OK(engine->Run("beside", 500, 2)) << "also alone";
+  EXPECT_THAT(fetches.At("other", 501), ElementsAre(50100, 50101, 50102, 50103));
+  ASSERT_OK(engine->RunBeside("p", 900, 2)) << "a plan that is none is run to its end";
+  EXPECT_EQ(fetches.At("total", 901).size(), 4u);
+}
+
+TEST(EngineTest, AnErrorBesideEndsEverything) {
+  TestPlan plan = RingAndOneBeside();
+  pb::Instruction& copy = *plan.plan().mutable_actors(1)->mutable_instructions(0);
+  copy.set_kind(pb::Instruction::COMPUTE);
+  copy.set_op("fail");
+  copy.clear_pieces();
+  copy.clear_inputs();
+  pb::Attribute* const shape = copy.add_attributes();
+  shape->set_name("shape");
+  *shape->mutable_ints()->mutable_values() = copy.outputs(0).logical_dims();
+  Fetches fetches;
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+  ASSERT_OK(engine->RunBeside("beside", 0, 1));
+  const absl::Status status = engine->WaitBeside();
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(engine->Run("p", 0, 1), status) << "the first error";
+}
+
+TEST(EngineTest, APlanBesideIsOnItsOwnQueue) {
+  for (const bool beside : {false, true}) {
+    TestPlan plan = RingAndOneBeside();
+    if (beside) {
+      plan.plan().mutable_actors(0)->set_queue(kComputeQueue);
+    } else {
+      plan.plan().set_beside(false);
+    }
+    Fetches fetches;
+    EXPECT_THAT(Engine::Create(plan.set(), Options(fetches)).status(),
+                testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("beside others")));
+  }
+}
+
 TEST(EngineTest, TimesEveryOpOnlyIfAskedTo) {
   for (const bool profile : {false, true}) {
     TestPlan plan = Ring(3, 2);

@@ -95,7 +95,7 @@ const struct {
     {"register 0 'x': consumer 3: it has no such input", [](auto& s) { reg(s, 0)->add_consumers(kSink); }},
     {"register 0 'x': its producer's rank 7 is not one of 2", [](auto& s) { actor(s, kSource)->set_rank(7); }},
     {"actor 4 '': rank -1 is not one of 2", [](auto& s) { s.mutable_plans(0)->add_actors()->set_rank(-1); }},
-    {"actor 3 'sink': queue 7 is not one of 3", [](auto& s) { actor(s, 3)->set_queue(7); }},
+    {"actor 3 'sink': queue 7 is not one of 4", [](auto& s) { actor(s, 3)->set_queue(7); }},
     {"actor 3 'sink': 5 acts per step; the plan has 2 micro-batches",
      [](auto& s) {
        actor(s, kSink)->set_acts_per_step(5);

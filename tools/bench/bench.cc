@@ -20,6 +20,7 @@
 #include "tools/bench/checkpoint_cost.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
+#include "tools/bench/edges_co2.h"
 #include "tools/bench/elementwise.h"
 #include "tools/bench/gemm.h"
 #include "tools/bench/graph_contest.h"
@@ -92,6 +93,7 @@ constexpr struct {
     {"bert-layer", MakeBertLayerCase},
     {"boxing", MakeBoxingCase},
     {"checkpoint", MakeCheckpointCase},
+    {"edges-co2", MakeEdgesCo2Case},
     {"elementwise", MakeElementwiseCase},
     {"gemm", MakeGemmCase},
     {"gpt2-124m", MakeGpt2Case},

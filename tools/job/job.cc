@@ -31,6 +31,7 @@
 #include "tools/job/ramp.h"
 #include "tools/job/schedule.h"
 #include "tools/job/slots.h"
+#include "tools/job/sync.h"
 #include "tools/job/validate.h"
 #include "tools/job/visible_text.h"
 
@@ -89,6 +90,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
       options.compress->groups.push_back({group.match(), group.value(), group.exact()});
     }
   }
+  options.local_training = LocalTrainingOf(config);
   options.keep_gradients = !config.save_gradients().empty();
   options.checkpoints = config.has_checkpoint();
   return options;
@@ -121,7 +123,7 @@ void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpe
     for (NodeId id = 0; id < graph.num_nodes() && graph.name() == "train"; ++id) {
       const Node& node = graph.node(id);
       if (node.op != "read_data") continue;
-      const int64_t micro_batches = WithDefaults(config.train()).micro_batches();
+      const int64_t micro_batches = WithDefaults(config.train()).micro_batches() * NumGroups(config);
       const Shape& shape = graph.value(node.outputs[0]).type.shape;
       const absl::StatusOr<DataKind> kind = FindDataKind(node.attrs.String("dataset"));
       if (!kind.ok()) continue;
@@ -242,6 +244,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   const pb::JobConfig& c = config.config;
   job.program = std::move(program);
   AddRamp(c, job.program);
+  AddExactSteps(c, job.program);
   const uint64_t seed = WithDefaults(c).seed();
   OF_RETURN_IF_ERROR(PrepareData(seed, config, opens_files, job.program));
   if (opens_files) OF_RETURN_IF_ERROR(CheckFiles(config));
@@ -256,6 +259,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   FillRestart(c.restart(), job.spec);
   *job.spec.mutable_phases() = MakePhases(c, job.program, cut);
   FillRamp(c, job.spec);
+  FillSync(c, job.spec);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
   job.spec.set_seed(seed);

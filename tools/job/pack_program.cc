@@ -154,6 +154,7 @@ class Packer {
     out.set_name(texts_.Add(variable.name()));
     out.set_init(texts_.Add(variable.init()));
     out.set_role(variable.role());
+    out.set_own(variable.own());
     pb::PackedShape shape;
     shape.set_dtype(variable.dtype());
     *shape.mutable_logical_dims() = variable.dims();
@@ -183,6 +184,7 @@ class Packer {
     pb::Plan& head = *out.mutable_head();
     head.set_name(plan.name());
     head.set_micro_batches(plan.micro_batches());
+    head.set_beside(plan.beside());
     *head.mutable_orders() = plan.orders();
     for (int first = 0, end = 0; first < plan.actors_size(); first = end) {
       const Ports ports(plan.actors(first));

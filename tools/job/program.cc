@@ -9,13 +9,15 @@
 #include "tools/job/attributes.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/read_text.h"
+#include "tools/job/sync.h"
 
 namespace oneflow {
 namespace {
 
 BatchSizes Batches(const pb::JobConfig& config) {
   const int64_t micro_batches = WithDefaults(config.train()).micro_batches();
-  return {config.train().batch_size() / micro_batches, config.has_evaluate() ? EvaluationBatch(config) : 0};
+  return {config.train().batch_size() / micro_batches / NumGroups(config),
+          config.has_evaluate() ? EvaluationBatch(config) : 0};
 }
 
 absl::StatusOr<Program> BuildModel(const ModelDef& model, const pb::JobConfig& config, const OpRegistry& ops) {

@@ -113,6 +113,7 @@ class Unpacker {
     OF_RETURN_IF_ERROR(Text(variable.name(), out.mutable_name()));
     OF_RETURN_IF_ERROR(Text(variable.init(), out.mutable_init()));
     out.set_role(variable.role());
+    out.set_own(variable.own());
     const int shards = variable.ranks_size();
     OF_ASSIGN_OR_RETURN(const pb::PackedShape* const shape, ShapeOf(variable.shape(), shards));
     OF_RETURN_IF_ERROR(CheckCount("zones", variable.zones_size(), shards));

@@ -17,6 +17,7 @@
 #include "tools/job/optimizer.h"
 #include "tools/job/ramp.h"
 #include "tools/job/schedule.h"
+#include "tools/job/sync.h"
 
 namespace oneflow {
 namespace {
@@ -123,6 +124,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   check.Require(train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   if (check.status().ok()) CheckRamp(c, check);
+  if (check.status().ok()) CheckSync(c, check);
   CheckOptimizer(train.optimizer(), check);
   check.Require(!train.has_lora() || !train.lora().match().empty(), "train.lora.match", "is missing");
   check.Require(train.average().save_weights().empty() || train.steps() > 0, "train.average.save_weights",

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/checkpoint/finite.h"
+#include "compiler/local_training.h"
 #include "oneflow_core/variable_role.h"
 #include "tools/control/worker/agreement.h"
 #include "tools/control/worker/rest.h"
@@ -75,11 +76,16 @@ absl::Status TrainLoop::Run(const Checkpoints::Begin& begin) {
   state_ = begin.training;
   last_step_ = LastStep();
   PlaceReaders();
+  if (loop_.has_sync() && !state_.has_groups()) {
+    OF_RETURN_IF_ERROR(engine_.Run(kBeginPlan, 0, 1));
+    state_.set_has_groups(true);
+  }
   if (loop_.stop().patience() > 0 && state_.fruitless() >= loop_.stop().patience()) {
     End(PatienceText());
   }
   if (first_step_ > 0 && IsOver()) Notice(absl::StrCat("nothing is left to train: ", WhyOver()));
   OF_RETURN_IF_ERROR(RunToEnd());
+  if (!asked_to_stop_) OF_RETURN_IF_ERROR(FinishRounds());
   if (loop_.stop().not_finite()) OF_RETURN_IF_ERROR(LookAtWeights());
   if (checkpoints_ == nullptr) return absl::OkStatus();
   const bool wanted = !asked_to_stop_ || spec_.checkpoint().on_stop();
@@ -112,6 +118,7 @@ absl::Status TrainLoop::AtStation() {
     OF_RETURN_IF_ERROR(checkpoints_->Save(step_, State()));
   }
   if (!IsEvaluationDue()) return absl::OkStatus();
+  if (IsOver()) OF_RETURN_IF_ERROR(FinishRounds());
   OF_RETURN_IF_ERROR(Evaluate());
   if (checkpoints_ == nullptr) return absl::OkStatus();
   const bool is_best = spec_.checkpoint().best() && state_.best_step() == step_;
@@ -170,14 +177,58 @@ int64_t TrainLoop::NextStation() const {
   return next;
 }
 
+// Steps, and what groups that train by themselves do between them.
+absl::Status TrainLoop::RunSteps(const std::string& plan, int64_t steps) {
+  if (!loop_.has_sync()) {
+    OF_RETURN_IF_ERROR(engine_.Run(plan, step_, steps));
+    step_ += steps;
+    return absl::OkStatus();
+  }
+  for (const int64_t end = step_ + steps; step_ < end;) {
+    const pb::SyncRule& rule = loop_.sync();
+    const int64_t done = step_ - rule.first_step();  // in rounds; of a negative number the steps before them are left
+    const int64_t left = done < 0 ? -done : rule.every() - done % rule.every();
+    const int64_t now = std::min(left, end - step_);
+    OF_RETURN_IF_ERROR(engine_.Run(plan, step_, now));
+    step_ += now;
+    if (now == left) OF_RETURN_IF_ERROR(done < 0 ? BeginRounds() : EndRound());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainLoop::BeginRounds() {
+  if (step_ > 0) OF_RETURN_IF_ERROR(engine_.Run(kFinishPlan, 0, 1));
+  OF_RETURN_IF_ERROR(engine_.Run(kBeginPlan, 0, 1));
+  state_.set_has_groups(true);
+  return absl::OkStatus();
+}
+
+absl::Status TrainLoop::EndRound() {
+  const int64_t round = (step_ - loop_.sync().first_step()) / loop_.sync().every();
+  if (!loop_.sync().late()) {
+    OF_RETURN_IF_ERROR(engine_.Run(kOuterPlan, round, 1));
+    return engine_.Run(kAdoptPlan, round, 1);
+  }
+  OF_RETURN_IF_ERROR(engine_.WaitBeside());
+  OF_RETURN_IF_ERROR(engine_.Run(kAdoptPlan, round, 1));
+  return engine_.RunBeside(kOuterPlan, round, 1);
+}
+
+// The weights that others see become the groups' mean.
+absl::Status TrainLoop::FinishRounds() {
+  if (!loop_.has_sync() || finished_) return absl::OkStatus();
+  OF_RETURN_IF_ERROR(engine_.WaitBeside());
+  finished_ = true;
+  return engine_.Run(kFinishPlan, 0, 1);
+}
+
 absl::Status TrainLoop::RunTo(int64_t station) {
   const int64_t from = step_;
   const std::string& plan = sizes_.StageOf(step_).plan;
   while (state_.ended().empty() && step_ < station) {
     const int64_t steps = std::min(next_steps_, station - step_);
     const auto begin = std::chrono::steady_clock::now();
-    OF_RETURN_IF_ERROR(engine_.Run(plan, step_, steps));
-    step_ += steps;
+    OF_RETURN_IF_ERROR(RunSteps(plan, steps));
     const double seconds = SecondsSince(begin);
     if (context_.summaries != nullptr) {
       context_.summaries->ObserveSpeed(step_ - 1, steps, seconds);
@@ -186,6 +237,7 @@ absl::Status TrainLoop::RunTo(int64_t station) {
     if (context_.on_look) context_.on_look();
     OF_RETURN_IF_ERROR(Look(seconds, steps));
   }
+  OF_RETURN_IF_ERROR(engine_.WaitBeside());  // what is saved and evaluated is what follows from all rounds before
   pb::Phase done;
   done.mutable_run()->set_plan(loop_.plan());
   done.mutable_run()->set_first_step(from);
@@ -235,6 +287,7 @@ absl::Status TrainLoop::SaveAsAsked(const std::vector<pb::LoopNote>& notes) {
   int64_t saves = 0;
   for (const pb::LoopNote& note : notes) saves = std::max(saves, note.saves());
   if (saves <= std::exchange(saves_, std::max(saves, saves_)) || checkpoints_ == nullptr) return absl::OkStatus();
+  OF_RETURN_IF_ERROR(engine_.WaitBeside());
   return step_ > checkpoints_->last_step() ? checkpoints_->Save(step_, State()) : absl::OkStatus();
 }
 

@@ -48,6 +48,10 @@ class TrainLoop {
   int64_t NextStation() const;
   absl::Status RunToEnd();
   absl::Status RunTo(int64_t station);
+  absl::Status RunSteps(const std::string& plan, int64_t steps);
+  absl::Status BeginRounds();
+  absl::Status EndRound();
+  absl::Status FinishRounds();
   absl::Status AtStation();
   absl::Status Look(double seconds, int64_t steps);
   pb::LoopNote MyNote(double seconds, int64_t steps);
@@ -81,6 +85,7 @@ class TrainLoop {
   int64_t step_ = 0;        // the next one
   int64_t next_steps_ = 1;  // before the next look
   bool asked_to_stop_ = false;
+  bool finished_ = false;    // w is the mean of what groups have of their own
   pb::TrainingState state_;  // samples and rows: of those before first_step_
   int64_t saves_ = 0;        // checkpoints that were asked for
 };

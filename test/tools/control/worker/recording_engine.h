@@ -23,6 +23,12 @@ class RecordingEngine : public Engine {
     if (!error.ok()) return error;
     return plan == "broken" ? absl::InternalError("it broke") : absl::OkStatus();
   }
+  absl::Status RunBeside(absl::string_view plan, int64_t first_step, int64_t steps) override {
+    calls.push_back(absl::StrCat("beside ", plan, " ", first_step, "+", steps));
+    if (on_run) on_run(std::string(plan), first_step, steps);
+    return error;
+  }
+  absl::Status WaitBeside() override { return error; }
   void ShiftRows(absl::string_view, int64_t rows) override { row_shift = rows; }
   void Abort(absl::Status) override {}
   absl::Status LoadWeights(const std::string& path) override {

@@ -23,8 +23,9 @@ namespace {
 // What a job did, as if it had never been ended: what an attempt did behind the checkpoint that the next one went on
 // from is forgotten, as its weights are.
 struct History {
-  std::vector<int64_t> rows;      // that its steps began with
-  std::set<int64_t> evaluations;  // after so many steps, those at the end of an attempt excepted
+  std::vector<int64_t> rows;                            // that its steps began with
+  std::set<int64_t> evaluations;                        // after so many steps, those at the end of an attempt excepted
+  std::set<std::pair<int64_t, std::string>> exchanges;  // of groups, after so many steps, but those at such ends
   std::string ended;
 };
 
@@ -44,6 +45,11 @@ class DrawnJob {
       if (loop().evaluate_every() > 0 && Draw(2) == 0) loop().mutable_stop()->set_patience(1 + Draw(4));
     }
     if (Draw(3) == 0) loop().mutable_stop()->set_samples(1 + Draw(400));
+    if (Draw(2) == 0) {
+      loop().mutable_sync()->set_every(1 + Draw(9));
+      loop().mutable_sync()->set_late(Draw(2) == 0);
+      loop().mutable_sync()->set_first_step(Draw(2) * Draw(20));
+    }
     spec_.mutable_checkpoint()->set_path(dir_.File("c"));
     spec_.mutable_checkpoint()->set_every(Draw(8));
     spec_.mutable_checkpoint()->set_keep(Draw(4));
@@ -101,6 +107,8 @@ class DrawnJob {
           losses.Observe({.plan = plan, .name = "loss", .step = step, .values = {1}});
           history.rows.push_back(step * spec_.rows_per_step() + engine.row_shift);
         }
+      } else if (absl::StartsWith(plan, "sync/")) {
+        if (plan != "sync/finish") history.exchanges.emplace(engine.state, absl::StrCat(plan, " ", first));
       } else {
         // Falls, then no longer: by what was trained alone.
         losses.Observe({.plan = plan, .name = "loss", .step = 0, .values = {std::abs(engine.state - best_) + 1.0}});
@@ -108,7 +116,7 @@ class DrawnJob {
       stop = stop || (!kills && calls_left == 0);
       if (kills && calls_left == 0) engine.error = absl::UnavailableError("killed");
       if (calls_left > 0) --calls_left;
-      if (plan != "train" && engine.error.ok() && IsRegular(engine.state)) history.evaluations.insert(engine.state);
+      if (plan == "evaluate" && engine.error.ok() && IsRegular(engine.state)) history.evaluations.insert(engine.state);
     };
     const absl::Status ran = RunPhases(engine, spec_, context);
     if (!ran.ok()) return false;
@@ -123,6 +131,7 @@ class DrawnJob {
   static void Forget(int64_t step, History& history) {
     history.rows.resize(std::min(history.rows.size(), static_cast<size_t>(step)));
     history.evaluations.erase(history.evaluations.upper_bound(step), history.evaluations.end());
+    history.exchanges.erase(history.exchanges.lower_bound({step + 1, ""}), history.exchanges.end());
   }
 
   std::mt19937_64 random_;
@@ -138,6 +147,7 @@ TEST(ResumeLawTest, AJobThatWasEndedAnywhereDoesWhatItWouldHaveDone) {
     const History whole = job.Run(/*disturbed=*/false, /*batches=*/false);
     const History parts = job.Run(/*disturbed=*/true, /*batches=*/false);
     ASSERT_EQ(parts.rows, whole.rows);
+    ASSERT_EQ(parts.exchanges, whole.exchanges);
     ASSERT_EQ(parts.evaluations, whole.evaluations);
     ASSERT_EQ(parts.ended, whole.ended);
   }

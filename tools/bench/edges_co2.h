@@ -1,0 +1,15 @@
+// What CO2 hides of a slow link: steps per second of two processes that train by themselves and take means that travel
+// while they go on, beside no exchange at all, data parallelism, and rounds that are too short; on an emulated link of
+// 100 Mbit/s, in one round.
+#pragma once
+
+#include <memory>
+
+#include "tools/bench/bench_case.h"
+
+namespace oneflow {
+
+// Errors of its rounds as of MakeJob and RunToEnd.
+std::unique_ptr<BenchCase> MakeEdgesCo2Case(const BenchContext& context);
+
+}  // namespace oneflow
