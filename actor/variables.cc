@@ -396,9 +396,14 @@ absl::Status ReadState(const CheckpointReader& checkpoint, const pb::CheckpointT
 
 absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) const {
   OF_RETURN_IF_ERROR(CheckOptimizerState(plans_.variables(), checkpoint));
+  const bool has_groups = std::any_of(plans_.variables().begin(), plans_.variables().end(),
+                                      [](const pb::Variable& variable) { return variable.own() > 0; });
   for (const pb::Variable& variable : plans_.variables()) {
     const std::string where = absl::StrCat("checkpoint '", checkpoint.folder(), "': tensor '", variable.name(), "'");
-    const pb::CheckpointTensor* const tensor = checkpoint.Find(variable.name());
+    const pb::CheckpointTensor* tensor = checkpoint.Find(variable.name());
+    // Of groups that there are no more, what they had counts, and not what they last had in common.
+    const pb::CheckpointTensor* const local = checkpoint.Find(absl::StrCat(variable.name(), kLocalSuffix));
+    if (!has_groups && local != nullptr && local->own() > 0) tensor = local;
     if (tensor == nullptr) {
       if (IsOfModel(variable)) return absl::InvalidArgumentError(absl::StrCat(where, ": it is missing"));
       continue;

@@ -71,10 +71,9 @@ class Exchange {
   static Tensor Previous(GraphEditor& b, const Averaged& of) { return State(b, of, "/previous", of.hint); }
   // As other graphs declare it.
   static Tensor Published(GraphEditor& b, const Averaged& of) {
-    if (RoleOfVariable(of.attrs) == VariableRole::kStatistic) {
-      return b.Statistic(of.name, of.type, of.attrs.String("init", "zeros"));
-    }
-    return b.Variable(of.name, of.type, of.attrs.String("init", "zeros"), of.hint, of.attrs.Bool("trainable"));
+    const Tensor w = State(b, of, "", of.hint);
+    if (w.valid()) b.mutable_graph().node(b.graph().value(w.id()).producer).attrs = of.attrs;
+    return w;
   }
   static void Assign(GraphEditor& b, const Tensor& variable, const Tensor& value) { b.Op("assign", {variable, value}); }
 
@@ -175,6 +174,19 @@ absl::StatusOr<Program> ExchangeGraphs(const Graph& trained, const CompileOption
                                        const VariableDists& variables) {
   OF_ASSIGN_OR_RETURN(const OwnAxis own, OwnAxisOf(options, trained));
   return Exchange(trained, options, ops, variables, own.name).Graphs();
+}
+
+absl::Status ForEachGraph(const Program& program, const CompileOptions& options, const OpRegistry& ops,
+                          const VariableDists& variables, absl::FunctionRef<absl::Status(const Graph&)> fn) {
+  bool exchanges = options.local_training.has_value();
+  for (const Graph& graph : program) {
+    OF_RETURN_IF_ERROR(fn(graph));
+    if (!exchanges || !graph.is_trained()) continue;
+    exchanges = false;
+    OF_ASSIGN_OR_RETURN(const Program between, ExchangeGraphs(graph, options, ops, variables));
+    for (const Graph& exchange : between) OF_RETURN_IF_ERROR(fn(exchange));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

@@ -26,13 +26,13 @@
 
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/options.h"
 #include "oneflow_core/graph_editor.h"
 
 namespace oneflow {
 
-inline constexpr char kLocalSuffix[] = "/local";
 inline constexpr char kBeginPlan[] = "sync/begin", kOuterPlan[] = "sync/outer", kAdoptPlan[] = "sync/adopt",
                       kFinishPlan[] = "sync/finish";
 
@@ -55,5 +55,11 @@ Tensor MeanOfOwn(GraphEditor& editor, const Tensor& x, const std::string& axis, 
 // the user wrote it. InvalidArgument if a variable that is averaged is not f32, or an option has no such value.
 absl::StatusOr<Program> ExchangeGraphs(const Graph& trained, const CompileOptions& options, const OpRegistry& ops,
                                        const VariableDists& variables);
+
+// Calls `fn` for the graphs of a job in the order in which they are compiled: those of the program, and behind the
+// first that is trained the plans beside it. `fn` adds to `variables` where the graph's lie, as RunPasses does. The first
+// error of `fn` or of ExchangeGraphs.
+absl::Status ForEachGraph(const Program& program, const CompileOptions& options, const OpRegistry& ops,
+                          const VariableDists& variables, absl::FunctionRef<absl::Status(const Graph&)> fn);
 
 }  // namespace oneflow

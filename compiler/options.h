@@ -112,6 +112,7 @@ struct LocalTrainingOptions {
   std::string penalty = "none";  // of what is late: "none", "const" or "gap"
   double divisor = 1;            // of "const"
   double clip = 0;               // the most that an element of the outer step may be; 0: anything
+  bool own_data = false;         // each group reads a part of the data of its own
   std::set<std::string> exact;   // plans whose gradients are summed along the axis in every step: of the beginning
 };
 

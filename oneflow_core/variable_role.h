@@ -18,6 +18,9 @@ inline VariableRole RoleOfVariable(const AttrMap& attrs) {
   return attrs.Bool("statistic") ? VariableRole::kStatistic : VariableRole::kState;
 }
 
+// Where groups of ranks train by themselves, "w/local" is what each has of a variable w.
+inline constexpr char kLocalSuffix[] = "/local";
+
 // Whether the model computes with it: files of weights have it, and loading them fills it.
 inline bool IsOfModel(VariableRole role) { return role != VariableRole::kState; }
 

@@ -63,7 +63,8 @@ class TextSource : public Source {
   const uint64_t seed_;
 };
 
-// Attributes: path, split, validation_fraction, seed, and optionally vocabulary (bytes at or above it are refused).
+// Attributes: path, split, validation_fraction, seed, and optionally vocabulary (bytes at or above it are refused), and
+// part and parts: of the bytes to train on the source reads that part of so many.
 absl::StatusOr<std::unique_ptr<Source>> OpenTextSource(const AttrMap& attributes) {
   OF_ASSIGN_OR_RETURN(DataFile file, DataFile::Open(attributes.String("path")));
   const double fraction = attributes.Double("validation_fraction");
@@ -83,8 +84,13 @@ absl::StatusOr<std::unique_ptr<Source>> OpenTextSource(const AttrMap& attributes
     }
   }
   OF_ASSIGN_OR_RETURN(const bool train, IsTrainSplit(attributes));
-  const int64_t begin = train ? 0 : boundary;
-  const int64_t end = train ? boundary : size;
+  const int64_t parts = attributes.Int("parts", 1), part = attributes.Int("part", 0);
+  if (part < 0 || part >= parts || parts > std::max<int64_t>(1, size)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(DataFileWhere(file.path()), ": ", size, " bytes have no part ", part, " of ", parts));
+  }
+  const int64_t begin = train ? boundary / parts * part : boundary;
+  const int64_t end = train ? (part + 1 == parts ? boundary : boundary / parts * (part + 1)) : size;
   const int64_t context = attributes.Int("context");
   if (context < 1) return absl::InvalidArgumentError(absl::StrCat("text: context ", context, " is not positive"));
   if (end - begin <= context) {

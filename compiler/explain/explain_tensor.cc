@@ -92,6 +92,8 @@ class NodeText {
       if (dist.sbp[a].is_split()) {
         const int dim = dist.sbp[a].dim();
         meaning = absl::StrCat("dimension ", dim, " of ", shape[dim], " in ", axis.size, " parts");
+      } else if (dist.sbp[a].is_mean()) {
+        meaning = "a tensor of its own on every rank, which trains by itself";
       } else if (dist.sbp[a].is_partial()) {
         meaning = absl::StrCat("an addend on every rank");
         if (dist.sbp[a].reduction() != Reduction::kSum) meaning = "a candidate on every rank";

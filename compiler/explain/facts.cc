@@ -6,6 +6,7 @@
 
 #include "compiler/explain/gradients.h"
 #include "compiler/explain/origins.h"
+#include "compiler/local_training.h"
 
 namespace oneflow {
 namespace {
@@ -253,10 +254,11 @@ absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOption
   OF_RETURN_IF_ERROR(CheckHosts(options));
   JobFacts job{options, &ops, JobTopology(options), {}};
   VariableDists variables;
-  for (const Graph& graph : program) {
+  OF_RETURN_IF_ERROR(ForEachGraph(program, options, ops, variables, [&](const Graph& graph) -> absl::Status {
     OF_ASSIGN_OR_RETURN(GraphFacts facts, GatherGraph(graph, job, variables));
     job.graphs.push_back(std::move(facts));
-  }
+    return absl::OkStatus();
+  }));
   return job;
 }
 

@@ -145,20 +145,14 @@ absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.own_steps, "steps are"));
   VariableDists dists;
   std::vector<BoxedGraph> boxed;
-  bool exchanges = false;
-  for (const Graph& graph : program) {
+  OF_RETURN_IF_ERROR(ForEachGraph(program, options, ops, dists, [&](const Graph& graph) -> absl::Status {
     const int micro_batches = options.StepOf(graph).micro_batches;
     OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, options, ops, dists, nullptr, warnings));
-    boxed.push_back({std::move(result), micro_batches});
-    if (!options.local_training.has_value() || !graph.is_trained() || exchanges) continue;
-    exchanges = true;
-    OF_ASSIGN_OR_RETURN(const Program between, ExchangeGraphs(graph, options, ops, dists));
-    for (const Graph& exchange : between) {
-      OF_ASSIGN_OR_RETURN(Graph of_exchange, RunPasses(exchange, options, ops, dists, nullptr, warnings));
-      const bool beside = options.local_training->late && exchange.name() == kOuterPlan;
-      boxed.push_back({std::move(of_exchange), 1, beside && options.device == DeviceKind::kCpu});
-    }
-  }
+    const bool beside = options.local_training.has_value() && options.local_training->late &&
+                        options.device == DeviceKind::kCpu && graph.name() == kOuterPlan;
+    boxed.push_back({std::move(result), micro_batches, beside});
+    return absl::OkStatus();
+  }));
   return CompileBoxed(boxed, options, ops);
 }
 

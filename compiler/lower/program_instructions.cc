@@ -188,6 +188,7 @@ void InstructionSpeller::MakeOwn(const pb::ClassInstruction& instruction, int in
     output.set_logical_dims(0, own.count * output.logical_dims(0));
   }
   for (pb::Attribute& attribute : *to.mutable_attributes()) {
+    if (reads && attribute.name() == "part") attribute.set_i(own.index);
     if (reads && attribute.name() == "batch") attribute.set_i(own.count * attribute.i());
     if (attribute.name() == "key" && attribute.value_case() == pb::Attribute::kI) {
       attribute.set_i(static_cast<int64_t>(static_cast<uint64_t>(attribute.i()) + kKeyDistance * own.index));

@@ -2,6 +2,7 @@
 #include "compiler/local_training.h"
 #include "compiler/passes/passes.h"
 #include "compiler/select/own_values.h"
+#include "oneflow_core/data/data_kind.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/graph_editor.h"
 #include "oneflow_core/variable_role.h"
@@ -30,6 +31,25 @@ void NameLocal(Graph& graph, const OpRegistry& ops) {
       if (node.attrs.Has(mark)) node.attrs.Set(mark, false);
     }
   }
+}
+
+// Each group reads a part of the data of its own; which, is known where programs are written.
+absl::Status DividePartsOfData(Graph& graph, const OpRegistry& ops, int64_t groups) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (!ops.Is(node.op, OpKind::kData)) continue;
+    const std::string dataset = node.attrs.String("dataset");
+    OF_ASSIGN_OR_RETURN_AT(const DataKind kind, FindDataKind(dataset), Where(node));
+    if (!kind.has_parts) {
+      return absl::InvalidArgumentError(absl::StrCat(Where(node),
+                                                     ": groups are to read parts of their own (own_data), "
+                                                     "but '",
+                                                     dataset, "' cannot be read in parts"));
+    }
+    node.attrs.Set("part", int64_t{0});
+    node.attrs.Set("parts", groups);
+  }
+  return absl::OkStatus();
 }
 
 // Fetches hand over means.
@@ -83,6 +103,9 @@ absl::StatusOr<bool> LocalSteps(Graph& graph, PassContext& context) {
   OF_ASSIGN_OR_RETURN(const OwnAxis own, OwnAxisOf(context.options, graph));
   if (!own.graph_is_own) return false;
   NameLocal(graph, context.ops);
+  if (context.options.local_training->own_data) {
+    OF_RETURN_IF_ERROR(DividePartsOfData(graph, context.ops, GroupsOf(context, graph, own.name)));
+  }
   OF_ASSIGN_OR_RETURN(graph, FetchMeans(std::move(graph), context, own));
   graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
   return true;

@@ -1,4 +1,5 @@
 // Comparisons and logical functions of two tensors, and where, with NumPy's broadcasting.
+#include "absl/functional/function_ref.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
@@ -24,7 +25,8 @@ const char* Compare(const KernelArgs& args, F f) {
       for (int64_t i = 0; i < run.count; ++i) y[i] = f(Value(a[i * a_stride]), Value(b[i * b_stride]));
     }
   };
-  ForRuns(BroadcastLoop(args.in[0], args.in[1], args.out[0]), 2 * sizeof(T) + 1, compare);
+  const absl::FunctionRef<void(const BroadcastRun<2>&)> of_run = compare;  // or all around it is compiled for each f
+  ForRuns(BroadcastLoop(args.in[0], args.in[1], args.out[0]), 2 * sizeof(T) + 1, of_run);
   return nullptr;
 }
 

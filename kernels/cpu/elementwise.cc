@@ -87,18 +87,17 @@ class StepRunner {
     VecLoop(n, [&](int64_t i, auto lanes) { Store(to + i, Load(from + i, lanes), lanes); });
   }
 
-  // f(the run's elements of a slot), wherever they are.
+  // f(the run's elements of a slot), wherever they are. For each type there is one f, not one for each place.
   template <typename F>
   OF_INLINE void OfRun(int slot, F f) {
-    switch (where_[slot]) {
-      case Where::kSlot:
-        return f(slots_[slot]);
-      case Where::kNarrowSlot:
-        return f(reinterpret_cast<N*>(slots_[slot]));
-      case Where::kFloats:
-        return f(static_cast<float*>(data_[slot]) + at_);
-      case Where::kNarrow:
-        return f(static_cast<N*>(data_[slot]) + at_);
+    const Where where = where_[slot];
+    const bool in_slot = where == Where::kSlot || where == Where::kNarrowSlot;
+    void* const data = in_slot ? slots_[slot] : data_[slot];
+    const int64_t at = in_slot ? 0 : at_;
+    if (where == Where::kNarrow || where == Where::kNarrowSlot) {
+      f(static_cast<N*>(data) + at);
+    } else {
+      f(static_cast<float*>(data) + at);
     }
   }
 

@@ -32,6 +32,7 @@ struct DataKind {
   int labels = -1;                    // which output has classes, of which the model says how many there are; -1: none
   std::string unit = "samples";       // what progress is counted in
   bool counts_elements = false;       // every element of the first output is one of these, else every sample
+  bool has_parts = false;             // its source reads part `part` of `parts` alone, if it has these attributes
   std::vector<FieldDef> fields = {};  // of a kind that was added; others have theirs in proto/job.proto
 };
 

@@ -28,7 +28,12 @@ Batch ReadTextBatch(GraphBuilder& b, const TextData& data, DataSplit split, int6
 
 // No `read`: a language model says how many tokens a sample has, and of which vocabulary they are.
 DataKind TextKind() {
-  return {.name = "text", .types = TextTypes, .paths = {"path"}, .unit = "tokens", .counts_elements = true};
+  return {.name = "text",
+          .types = TextTypes,
+          .paths = {"path"},
+          .unit = "tokens",
+          .counts_elements = true,
+          .has_parts = true};
 }
 
 }  // namespace oneflow

@@ -95,6 +95,19 @@ TEST(PlanTest, ASimulatedStepIsComparedWithARealOne) {
   EXPECT_THAT(predicted.err, HasSubstr("--plan: there is no plan 'none'; there are: train"));
 }
 
+TEST(PlanTest, ASimulationTellsWhatMeansOfGroupsCost) {
+  const Workspace work;
+  const std::vector<std::string> job = Join({"plan", "simulate", work.GptJob()}, OnMesh("dp: 2", 2));
+  const Outcome late = work.Run(Join(job, {"--set", "sync={co2: {tau: 8}}"}));
+  ASSERT_EQ(late.exit_code, 0) << late.err;
+  EXPECT_THAT(late.out, HasSubstr("\nrounds of 8 steps: a mean takes "));
+  EXPECT_THAT(late.out, HasSubstr(" steps or more hide; a step takes "));
+  const Outcome at_once = work.Run(Join(job, {"--set", "sync={co2: {tau: 8 delay: 0}}"}));
+  ASSERT_EQ(at_once.exit_code, 0) << at_once.err;
+  EXPECT_THAT(at_once.out, HasSubstr(" ms, behind them; a step takes "));
+  EXPECT_THAT(work.Run(job).out, Not(HasSubstr("rounds of")));
+}
+
 TEST(PlanTest, AStepIsPredictedByKernelsThatWereMeasured) {
   const Workspace work;
   const std::vector<std::string> job = Join({work.GptJob()}, OnMesh("dp: 2", 2));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 #include "actor/checkpoint/safetensors.h"
@@ -179,6 +180,24 @@ class LocalTrainingTest : public testing::LayoutsLaw {
     return next;
   }
 
+  // The losses by step of a job with checkpoints that goes on from the last one, if there is any.
+  absl::StatusOr<std::map<int64_t, double>> GoOn(const std::string& config, const std::vector<std::string>& overrides) {
+    OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "law"));
+    OF_RETURN_IF_ERROR(ApplyOverride(absl::StrCat("checkpoint={path: '", dir_.File("saved"), "'}"), sourced));
+    for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
+    job.spec.set_resume(true);
+    std::map<int64_t, double> losses;
+    const auto take = [&](const pb::JobEvent& event) {
+      if (event.fetched().plan() == "train" && event.fetched().name() == "loss") {
+        losses[event.fetched().step()] = event.fetched().values(0);
+      }
+    };
+    OF_RETURN_IF_ERROR(RunInPlace(job.spec, plan, take).status());
+    return losses;
+  }
+
   static void ExpectAlike(const End& got, const End& want, double bar = 2e-5) {
     ASSERT_EQ(got.losses.size(), want.losses.size());
     for (size_t step = 0; step < got.losses.size(); ++step) {
@@ -272,6 +291,63 @@ TEST_F(LocalTrainingTest, TheBytesThatMoveAreThoseOfTheMeans) {
   }
 }
 
+// Wherever in a round it is ended, to the bit.
+TEST_F(LocalTrainingTest, AJobThatGoesOnAnywhereInARoundDoesTheSame) {
+  for (const char* method : {"tau: 4 delay: 0 momentum: 0.5", "tau: 4 momentum: 0.2 warmup_steps: 2"}) {
+    const std::string config = With(Gpt(), method);
+    const auto run = [&](int steps) { return GoOn(config, {"mesh={dp:2}", absl::StrCat("train.steps=", steps)}); };
+    ASSERT_OK_AND_ASSIGN(const auto whole, run(14));
+    ASSERT_EQ(whole.size(), 14u);
+    for (const int end : {1, 2, 3, 6, 7, 10, 13}) {
+      SCOPED_TRACE(absl::StrCat(method, ", ended after ", end));
+      std::filesystem::remove_all(dir_.File("saved"));
+      ASSERT_OK_AND_ASSIGN(auto losses, run(end));
+      ASSERT_OK_AND_ASSIGN(const auto rest, run(14));
+      EXPECT_EQ(rest.begin()->first, end);
+      losses.insert(rest.begin(), rest.end());
+      EXPECT_EQ(losses, whole);
+    }
+    std::filesystem::remove_all(dir_.File("saved"));
+  }
+}
+
+// Other groups begin with the mean of those that there were; of a job without groups, with its weights.
+TEST_F(LocalTrainingTest, OtherGroupsGoOnFromTheMean) {
+  const std::string plain = Mlp(), config = With(plain, "tau: 100 delay: 0");
+  const std::vector<std::string> sgd = {"train.optimizer={sgd {}}"};
+  const auto with = [&](std::vector<std::string> all) {
+    all.insert(all.end(), sgd.begin(), sgd.end());
+    return all;
+  };
+  const std::string saved = dir_.File("saved"), kept = dir_.File("kept");
+  const auto keep = [&] { std::filesystem::copy(saved, kept, std::filesystem::copy_options::recursive); };
+  const auto go_back = [&] {
+    std::filesystem::remove_all(saved);
+    std::filesystem::rename(kept, saved);
+  };
+  steps_ = 6;
+  ASSERT_OK_AND_ASSIGN(const End two, Train(config, with({"mesh={dp:2}"})));
+  Group alone(*this, 0);
+  ASSERT_OK(alone.Begin(plain, 1));
+  ASSERT_OK(alone.Get());
+  ASSERT_OK(alone.Set(two.weights));
+  ASSERT_OK_AND_ASSIGN(const double want, alone.Step(6));
+
+  ASSERT_OK(GoOn(config, with({"mesh={dp:2}", "train.steps=6"})));
+  keep();
+  ASSERT_OK_AND_ASSIGN(auto next, GoOn(config, with({"mesh={dp:4}", "train.steps=7"})));
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_NEAR(next.at(6) / want, 1, 1e-5) << "the mean over four groups, which have a quarter of the samples each";
+  go_back();
+  ASSERT_OK_AND_ASSIGN(next, GoOn(plain, with({"mesh={dp:2}", "train.steps=7"})));
+  EXPECT_NEAR(next.at(6) / want, 1, 1e-5) << "no groups any more";
+  keep();
+  ASSERT_OK_AND_ASSIGN(const auto together, GoOn(plain, with({"mesh={dp:2}", "train.steps=8"})));
+  go_back();
+  ASSERT_OK_AND_ASSIGN(next, GoOn(config, with({"mesh={dp:2}", "train.steps=8"})));
+  EXPECT_NEAR(next.at(7) / together.at(7), 1, 1e-5) << "groups again, of the same weights and samples";
+}
+
 // Each group has samples and random numbers of its own.
 TEST_F(LocalTrainingTest, GroupsDiffer) {
   const std::string config = With(Gpt(), "tau: 100 delay: 0");
@@ -296,6 +372,7 @@ TEST_F(LocalTrainingTest, WhatCannotBeIsRefused) {
   refused({"sync.co2.divisor=3"}, "is that of penalty \"const\", but the penalty is \"gap\"");
   refused({"sync.co2.nesterov=true"}, "without a momentum");
   refused({"train.average={decay: 0.9}"}, "not with sync: every group would have one of its own");
+  refused({"sync.own_data=true"}, "groups are to read parts of their own (own_data), but 'images' cannot be read in");
   refused({"check_replicas=true"}, "not with sync: the groups' weights differ");
   refused({"compress={family: TOPK default: 0.1}"}, "is that of sync, along which no gradients are summed");
 }

@@ -12,6 +12,7 @@
 #include "compiler/local_training.h"
 #include "compiler/lower/program_text.h"
 #include "nlohmann/json.hpp"
+#include "tools/bench/edges_co2_quality.h"
 #include "tools/bench/measurement.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
@@ -72,6 +73,9 @@ class EdgesCo2Case : public BenchCase {
     OF_ASSIGN_OR_RETURN(const double again, Run(kNever, kSteps, nullptr));  // a machine may have slept before
     round.alone = std::max(round.alone, again);
     rounds_.push_back(round);
+    if (quality_.rows.empty()) {
+      OF_ASSIGN_OR_RETURN(quality_, MeasureCo2Quality(context_));  // it is a function of its seeds
+    }
     return absl::StrFormat("%9.3f of no exchange, %.1f x data parallelism", round.of_alone(), round.of_exact());
   }
 
@@ -90,7 +94,8 @@ class EdgesCo2Case : public BenchCase {
            row("a mean takes as long as so many steps", &Co2Round::times_longer, "at least 20") +
            row("CO2 of no exchange, tau twice as long as needed", &Co2Round::of_alone, "at least 0.85") +
            row("CO2 of data parallelism", &Co2Round::of_exact, "at least 10") +
-           row("control: CO2 of no exchange, tau half of what is needed", &Co2Round::short_of_alone, "below 0.85");
+           row("control: CO2 of no exchange, tau half of what is needed", &Co2Round::short_of_alone, "below 0.85") +
+           QualityText();
   }
 
   nlohmann::json Json() const override {
@@ -104,10 +109,22 @@ class EdgesCo2Case : public BenchCase {
                       {"tau", round.tau},
                       {"short_tau", round.short_tau}});
     }
-    return json;
+    nlohmann::json losses = nlohmann::json::object();
+    for (const auto& [name, loss] : quality_.losses) losses[name] = loss;
+    return {{"rounds", json}, {"validation_losses", losses}};
   }
 
  private:
+  std::string QualityText() const {
+    std::string text = "  validation losses, means of three seeds:";
+    for (const auto& [name, loss] : quality_.losses) absl::StrAppendFormat(&text, "\n    %-44s %8.3f", name, loss);
+    for (const QualityRow& row : quality_.rows) {
+      absl::StrAppendFormat(&text, "\n  %-52s %8.3f   at %s %.2f: %s", row.what, row.value,
+                            row.at_most ? "most" : "least", row.bar, row.holds() ? "holds" : "does not hold");
+    }
+    return text + "\n";
+  }
+
   // tau 0: all take every step together. `mean_ms`: set to what the mean of a round takes on the link.
   absl::StatusOr<double> Run(int64_t tau, int64_t steps, double* mean_ms) {
     OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(kCo2Config, "(edges-co2)"));
@@ -137,6 +154,7 @@ class EdgesCo2Case : public BenchCase {
 
   const BenchContext& context_;
   std::vector<Co2Round> rounds_;
+  Co2Quality quality_;  // measured in the first round
 };
 
 }  // namespace

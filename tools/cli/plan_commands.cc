@@ -18,6 +18,7 @@
 #include "compiler/boxed_graph.h"
 #include "compiler/explain/explain.h"
 #include "compiler/explain/html.h"
+#include "compiler/local_training.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_check.h"
 #include "compiler/lower/plan_diff.h"
@@ -125,15 +126,15 @@ absl::Status DumpPasses(const Job& job, const OpRegistry& ops, const std::string
   bool found = false;
   std::vector<std::string> passes;  // of the first graph
   VariableDists variables;
-  for (const Graph& graph : job.program) {
+  OF_RETURN_IF_ERROR(ForEachGraph(job.program, job.options, ops, variables, [&](const Graph& graph) {
     const auto observer = [&](absl::string_view pass, const Graph& after) {
       if (&graph == &job.program.front()) passes.emplace_back(pass);
       if (dump_after != "all" && pass != dump_after) return;
       found = true;
       std::cout << "# after " << pass << "\n" << GraphToText(after) << "\n";
     };
-    OF_RETURN_IF_ERROR(RunPasses(graph, job.options, ops, variables, observer).status());
-  }
+    return RunPasses(graph, job.options, ops, variables, observer).status();
+  }));
   if (!found) {
     return absl::InvalidArgumentError(absl::StrCat("--dump-after: there is no pass '", dump_after, "'; there are ",
                                                    absl::StrJoin(passes, ", "), ", all"));

@@ -1,10 +1,13 @@
 // `oneflow plan simulate`: the plan of a job on a virtual clock.
+#include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <optional>
 
 #include "absl/strings/str_format.h"
 #include "actor/sim/simulator.h"
 #include "actor/trace/chrome_trace.h"
+#include "compiler/local_training.h"
 #include "compiler/lower/plan_memory.h"
 #include "compiler/lower/program.h"
 #include "tools/cli/commands.h"
@@ -117,6 +120,42 @@ absl::Status PrintAndWrite(const SimulateArguments& arguments, const pb::Program
   return absl::OkStatus();
 }
 
+// Of a step of a plan, in seconds.
+absl::StatusOr<double> StepSeconds(const PartPrograms& programs, const pb::PlanSet& set, int plan,
+                                   const RankCosts& costs, const std::string& plan_hash) {
+  PricedRanks priced(set, programs, plan, costs);
+  OF_ASSIGN_OR_RETURN(PlayedRanks ranks, FindPlayedRanks(priced, {}));
+  OF_ASSIGN_OR_RETURN(const FoldedPlan folded, FoldedPlan::Make(priced, std::move(ranks), plan_hash));
+  OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(folded.program(), 0, kUntilSteady, folded.Costs()));
+  OF_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(simulation.trace, folded.program().plans(0).name()));
+  return summary.steps.median_seconds();
+}
+
+// Where groups of ranks train by themselves: what their means cost, and how many steps hide one.
+absl::Status PrintRounds(const Job& job, const PartPrograms& programs, const pb::PlanSet& set, int plan,
+                         const RankCosts& costs, double step_seconds) {
+  const pb::SyncRule* rule = nullptr;
+  for (const pb::Phase& phase : job.spec.phases()) {
+    if (phase.train().has_sync() && phase.train().plan() == set.plans(plan).name()) rule = &phase.train().sync();
+  }
+  if (rule == nullptr) return absl::OkStatus();
+  double seconds[2] = {};  // of the mean, and of taking over what follows from it
+  const char* const names[2] = {kOuterPlan, kAdoptPlan};
+  for (int i = 0; i < 2; ++i) {
+    OF_ASSIGN_OR_RETURN(const int other, FindPlan(set, names[i]));
+    OF_ASSIGN_OR_RETURN(seconds[i], StepSeconds(programs, set, other, costs, job.spec.plan_hash()));
+  }
+  const auto tau = static_cast<double>(rule->every());
+  const double round = tau * step_seconds;
+  const double taken = rule->late() ? std::max(round, seconds[0]) + seconds[1] : round + seconds[0] + seconds[1];
+  std::cout << absl::StrFormat(
+      "\nrounds of %d steps: a mean takes %.3f ms, %s; a step takes %.3f ms with it\n", rule->every(), 1e3 * seconds[0],
+      rule->late() ? absl::StrFormat("which %.0f steps or more hide", std::ceil(seconds[0] / step_seconds))
+                   : "behind them",
+      1e3 * taken / tau);
+  return absl::OkStatus();
+}
+
 // Of ranks that do the same at the same times one is played, unless all are asked for or any may be late.
 absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& job, const OpRegistry& ops,
                                const pb::PlanSet& set, int plan) {
@@ -128,7 +167,7 @@ absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& jo
                       arguments.cluster.empty() ? TopologyOf(job.options) : TopologyOfFile(arguments.cluster, job));
   RankCosts rank_costs = PredictedRankCosts(std::move(topology), ops);
   rank_costs.slow = injection.slow;
-  PricedRanks priced(set, programs, plan, std::move(rank_costs));
+  PricedRanks priced(set, programs, plan, rank_costs);
   PlayedRanks ranks = PlayAll(num_ranks);
   if (!arguments.all_ranks && injection.delay_ns == 0) {
     OF_ASSIGN_OR_RETURN(ranks, FindPlayedRanks(priced, injection.Touched()));
@@ -147,7 +186,9 @@ absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& jo
     return absl::OkStatus();
   }
   OF_RETURN_IF_ERROR(simulation.status());
-  return PrintAndWrite(arguments, folded.program(), 0, costs, *simulation);
+  OF_RETURN_IF_ERROR(PrintAndWrite(arguments, folded.program(), 0, costs, *simulation));
+  OF_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(simulation->trace, folded.program().plans(0).name()));
+  return PrintRounds(job, programs, set, plan, rank_costs, summary.steps.median_seconds());
 }
 
 // All ranks, by what instructions took.

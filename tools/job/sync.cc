@@ -63,6 +63,7 @@ std::optional<LocalTrainingOptions> LocalTrainingOf(const pb::JobConfig& config)
   options.penalty = options.late ? co2.penalty() : "none";
   options.divisor = co2.divisor();
   options.clip = co2.clip();
+  options.own_data = config.sync().own_data();
   options.exact = {kExactPlan};
   return options;
 }

@@ -64,6 +64,34 @@ TEST(TextSourceTest, LabelsAreTheNextBytesOfTheTokens) {
   }
 }
 
+TEST(TextSourceTest, APartOfTheTextIsReadAlone) {
+  const TestDir dir;
+  std::string text;
+  for (const char c : {'a', 'b', 'c'}) text += std::string(300, c);
+  text += std::string(100, 'v');
+  for (int64_t part = 0; part < 3; ++part) {
+    for (const char* split : {"train", "validation"}) {
+      AttrMap attributes = TextAttributes(dir.Write("t", text), split);
+      attributes.Set("part", part);
+      attributes.Set("parts", int64_t{3});
+      ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(attributes));
+      LocalShard tokens(DType::kInt32, {20, 8}, {20, 8}, {0, 0}), labels(DType::kInt32, {20, 8}, {20, 8}, {0, 0});
+      const TensorArg outputs[] = {tokens.arg, labels.arg};
+      ASSERT_OK(source->Read(0, 0, 1, outputs));
+      const int want = split == std::string("train") ? 'a' + static_cast<int>(part) : 'v';
+      for (int i = 0; i < 160; ++i) {
+        EXPECT_EQ(tokens.I(i), want);
+        EXPECT_EQ(labels.I(i), want);
+      }
+    }
+  }
+  AttrMap attributes = TextAttributes(dir.Write("t", text), "train");
+  attributes.Set("part", int64_t{3});
+  attributes.Set("parts", int64_t{3});
+  EXPECT_THAT(OpenSource(attributes).status(),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1000 bytes have no part 3 of 3")));
+}
+
 TEST(TextSourceTest, AFileThatIsCutShortWhileItIsReadIsAnError) {
   const TestDir dir;
   const std::string path = dir.Write("t", Text(1000));

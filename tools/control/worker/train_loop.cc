@@ -76,10 +76,8 @@ absl::Status TrainLoop::Run(const Checkpoints::Begin& begin) {
   state_ = begin.training;
   last_step_ = LastStep();
   PlaceReaders();
-  if (loop_.has_sync() && !state_.has_groups()) {
-    OF_RETURN_IF_ERROR(engine_.Run(kBeginPlan, 0, 1));
-    state_.set_has_groups(true);
-  }
+  if (loop_.has_sync() && !state_.has_groups()) OF_RETURN_IF_ERROR(engine_.Run(kBeginPlan, 0, 1));
+  state_.set_has_groups(loop_.has_sync());
   if (loop_.stop().patience() > 0 && state_.fruitless() >= loop_.stop().patience()) {
     End(PatienceText());
   }
