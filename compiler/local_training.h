@@ -57,8 +57,8 @@ absl::StatusOr<Program> ExchangeGraphs(const Graph& trained, const CompileOption
                                        const VariableDists& variables);
 
 // Calls `fn` for the graphs of a job in the order in which they are compiled: those of the program, and behind the
-// first that is trained the plans beside it. `fn` adds to `variables` where the graph's lie, as RunPasses does. The first
-// error of `fn` or of ExchangeGraphs.
+// first that is trained the plans beside it. `fn` adds to `variables` where the graph's lie, as RunPasses does. The
+// first error of `fn` or of ExchangeGraphs.
 absl::Status ForEachGraph(const Program& program, const CompileOptions& options, const OpRegistry& ops,
                           const VariableDists& variables, absl::FunctionRef<absl::Status(const Graph&)> fn);
 
