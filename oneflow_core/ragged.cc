@@ -150,6 +150,7 @@ absl::Span<const ValueId> InputsOfOp(const Graph& graph, const Node& node, const
 DistType CountsDist(const TensorType& type, const DistType& dist) {
   DistType counts = dist;
   for (Sbp& sbp : counts.sbp) {
+    if (sbp.is_mean()) continue;  // rows of its own on each rank, and their counts
     if (!sbp.is_split() || sbp.dim() >= type.ragged) sbp = Sbp::Broadcast();
   }
   return counts;

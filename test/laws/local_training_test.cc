@@ -10,8 +10,10 @@
 
 #include "actor/checkpoint/safetensors.h"
 #include "actor/engine.h"
+#include "actor/trace/chrome_trace.h"
 #include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
+#include "oneflow_core/queues.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
@@ -289,6 +291,25 @@ TEST_F(LocalTrainingTest, TheBytesThatMoveAreThoseOfTheMeans) {
     EXPECT_EQ(rare.stats.bytes_moved, rare.predicted_bytes + 3 * of_mean) << "two rounds, and the last mean";
     EXPECT_LT(rare.predicted_bytes, steps_ * groups * 100) << "a few numbers that are fetched";
   }
+}
+
+// On an emulated link: acts of the plan that takes the mean are under way while those of steps begin and end.
+TEST_F(LocalTrainingTest, AMeanTravelsWhileStepsGoOn) {
+  const std::string file = dir_.File("trace.json");
+  ASSERT_OK(GoOn(With(Mlp(), "tau: 5"), {"mesh={dp:2}", "train.steps=20", "cluster.emulated_ms_per_mb=200",
+                                         absl::StrCat("trace={file: '", file, "'}")}));
+  ASSERT_OK_AND_ASSIGN(const Trace trace, ReadChromeTrace(file));
+  int means = 0, steps_beside = 0;
+  for (const TracedAct& mean : trace.acts) {
+    if (trace.PlanOf(mean).name() != kOuterPlan) continue;
+    ++means;
+    for (const TracedAct& act : trace.acts) {
+      const bool is_of_step = trace.PlanOf(act).name() == "train" && trace.ActorOf(act).queue() == kComputeQueue;
+      steps_beside += is_of_step && act.begin_ns > mean.begin_ns && act.end_ns < mean.end_ns;
+    }
+  }
+  EXPECT_GE(means, 2 * 4) << "an act of each rank at least, in each round";
+  EXPECT_GE(steps_beside, 20);
 }
 
 // Wherever in a round it is ended, to the bit.

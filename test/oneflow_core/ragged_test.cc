@@ -166,6 +166,8 @@ TEST_F(RaggedTest, CountsLieWithTheirGroups) {
   ASSERT_OK_AND_ASSIGN(const Placement placement, Placement::Parse("[a=2,b=2,c=2]{0,1,2,3,4,5,6,7}"));
   const DistType dist{placement, {Sbp::Split(1), Sbp::Partial(), Sbp::Split(2)}};
   EXPECT_THAT(CountsDist(type, dist).sbp, ElementsAre(Sbp::Split(1), Sbp::Broadcast(), Sbp::Broadcast()));
+  const DistType own{placement, {Sbp::Mean(), Sbp::Split(0), Sbp::Split(2)}};
+  EXPECT_THAT(CountsDist(type, own).sbp, ElementsAre(Sbp::Mean(), Sbp::Split(0), Sbp::Broadcast()));
 }
 
 TEST_F(RaggedTest, AMeanOfRowsIsOfThoseThatAreFilled) {

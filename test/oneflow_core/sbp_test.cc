@@ -8,7 +8,7 @@ namespace oneflow {
 namespace {
 
 TEST(SbpTest, ReadsBackFromItsText) {
-  for (const std::string text : {"B", "S(0)", "S(12)", "P", "P(max)", "P(min)"}) {
+  for (const std::string text : {"B", "S(0)", "S(12)", "P", "P(max)", "P(min)", "P(mean)"}) {
     ASSERT_OK_AND_ASSIGN(const Sbp sbp, Sbp::Parse(text));
     EXPECT_EQ(sbp.ToString(), text);
   }

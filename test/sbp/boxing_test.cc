@@ -54,6 +54,36 @@ TEST(BoxingTest, NewPartialsKeepWhatIsThereAndAreZeroElsewhere) {
   EXPECT_THAT(Pieces(matching), ElementsAre("0[0+5]", "1[0+5]"));
 }
 
+TEST(BoxingTest, WhatRanksHaveOfTheirOwnIsReadByItsOwnCoordinate) {
+  const char* const mesh = "[x=2,y=2]{0,1,2,3}";
+  ASSERT_OK_AND_ASSIGN(const BoxingStep gathered,
+                       Step({kF32, {4}}, Dist(mesh, "(P(mean),S(0))"), Dist(mesh, "(P(mean),B)")));
+  EXPECT_THAT(Pieces(gathered), ElementsAre("0[0+2] 1[2+2]", "0[0+2] 1[2+2]", "2[0+2] 3[2+2]", "2[0+2] 3[2+2]"));
+  ASSERT_OK_AND_ASSIGN(const BoxingStep moved,
+                       Step({kF32, {4}}, Dist("[x=2]{0,1}", "(P(mean))"), Dist("[x=2]{5,4}", "(P(mean))")));
+  EXPECT_THAT(Pieces(moved), ElementsAre("0[0+4]", "1[0+4]"));
+  EXPECT_EQ(BytesMoved({kF32, {4}}, moved), 2 * 16);
+  ASSERT_OK_AND_ASSIGN(const BoxingStep copied,
+                       Step({kF32, {4}}, Dist("[x=2]{0,1}", "(B)"), Dist("[x=2]{0,1}", "(P(mean))")));
+  EXPECT_THAT(Pieces(copied), ElementsAre("0[0+4]", "1[0+4]"));
+  // Sums along another axis stay within a coordinate of this one.
+  ASSERT_OK_AND_ASSIGN(const std::vector<DistType> path, BoxingPath({kF32, {64, 64}}, Dist(mesh, "(P(mean),P)"),
+                                                                    Dist(mesh, "(P(mean),B)"), OneHost(8, 1)));
+  for (const DistType& type : path) EXPECT_TRUE(type.sbp[0].is_mean()) << type.ToString();
+}
+
+TEST(BoxingTest, WhatRanksHaveOfTheirOwnIsNotReadAsOne) {
+  const DistType own = Dist("[x=2]{0,1}", "(P(mean))");
+  for (const char* other : {"(B)", "(S(0))", "(P)", "(P(max))"}) {
+    EXPECT_THAT(BoxingPath({kF32, {4}}, own, Dist("[x=2]{0,1}", other), OneHost(8, 1)).status(),
+                testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                  HasSubstr("each rank along 'x' has a tensor of its own ([x=2]{0,1}(P(mean)))")))
+        << other;
+    EXPECT_OK(BoxingPath({kF32, {4}}, Dist("[x=2]{0,1}", other), own, OneHost(8, 1)));
+  }
+  EXPECT_FALSE(BoxingPath({kF32, {4}}, own, Dist("[y=2]{0,1}", "(P(mean))"), OneHost(8, 1)).ok()) << "another axis";
+}
+
 TEST(BoxingTest, EveryRankHoldsTheValueOfANewMaximum) {
   ASSERT_OK_AND_ASSIGN(const BoxingStep step,
                        Step({kF32, {5}}, Dist("[x=2]{0,1}", "(S(0))"), Dist("[x=2]{0,1}", "(P(max))")));

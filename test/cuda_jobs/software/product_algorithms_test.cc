@@ -27,6 +27,8 @@ namespace {
 
 constexpr uint64_t kSeed = 1707;
 constexpr size_t kHeader = 2;  // lines
+// Microseconds, of products that others are measured beside: longer than a busy machine holds a thread up.
+constexpr int kSlow = 20'000, kSlower = 40'000;
 
 std::string Contents(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -104,14 +106,14 @@ TEST_F(ProductAlgorithmsTest, WithoutAFileTheLibrarysFirstChoiceIsTaken) {
 }
 
 TEST_F(ProductAlgorithmsTest, TheFastestIsMeasuredOnceAndKept) {
-  software_cuda::SetTimesOfProducts({1000, 500, 0});
+  software_cuda::SetTimesOfProducts({kSlower, kSlow, 0});
   {
     ProductAlgorithms measured(file_, here_, /*measure=*/true);
     EXPECT_EQ(AlgorithmOf(Products()[0], measured), 2);
     EXPECT_EQ(AlgorithmOf(Products()[0], measured), 2);
     EXPECT_THAT(Lines(), SizeIs(kHeader + 1)) << "a product is measured once";
   }
-  software_cuda::SetTimesOfProducts({1000, 0, 500});
+  software_cuda::SetTimesOfProducts({kSlower, 0, kSlow});
   {
     ProductAlgorithms more(file_, here_, /*measure=*/true);
     EXPECT_EQ(AlgorithmOf(Products()[0], more), 2) << "what is in the file stays";
@@ -140,11 +142,11 @@ TEST_F(ProductAlgorithmsTest, ProductsThatDifferInAnythingHaveRowsOfTheirOwn) {
 }
 
 TEST_F(ProductAlgorithmsTest, OfSeveralRowsForAProductTheFirstHolds) {
-  software_cuda::SetTimesOfProducts({500, 0, 500});
+  software_cuda::SetTimesOfProducts({kSlow, 0, kSlow});
   {
     ProductAlgorithms first(file_, here_, true), second(dir_.File("other"), here_, true);
     AlgorithmOf(Products()[0], first);
-    software_cuda::SetTimesOfProducts({500, 500, 0});
+    software_cuda::SetTimesOfProducts({kSlow, kSlow, 0});
     AlgorithmOf(Products()[0], second);
   }
   std::vector<std::string> lines = Lines();
