@@ -172,6 +172,11 @@ Tensor MeanOfOwn(GraphEditor& editor, const Tensor& x, const std::string& axis, 
 
 absl::StatusOr<Program> ExchangeGraphs(const Graph& trained, const CompileOptions& options, const OpRegistry& ops,
                                        const VariableDists& variables) {
+  const std::string& penalty = options.local_training->penalty;
+  if (penalty != "none" && penalty != "const" && penalty != "gap") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no penalty '", penalty, "' of what is late; there are none, const, gap"));
+  }
   OF_ASSIGN_OR_RETURN(const OwnAxis own, OwnAxisOf(options, trained));
   return Exchange(trained, options, ops, variables, own.name).Graphs();
 }

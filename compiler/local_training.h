@@ -52,7 +52,7 @@ absl::StatusOr<OwnAxis> OwnAxisOf(const CompileOptions& options, const Graph& gr
 Tensor MeanOfOwn(GraphEditor& editor, const Tensor& x, const std::string& axis, int64_t groups);
 
 // The plans beside `train`, which has been compiled: `variables` has where its variables lie. `trained` is the graph as
-// the user wrote it. InvalidArgument if a variable that is averaged is not f32, or an option has no such value.
+// the user wrote it. InvalidArgument if a variable that is averaged is not f32, or there is no such penalty.
 absl::StatusOr<Program> ExchangeGraphs(const Graph& trained, const CompileOptions& options, const OpRegistry& ops,
                                        const VariableDists& variables);
 

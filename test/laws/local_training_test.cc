@@ -425,6 +425,10 @@ TEST_F(LocalTrainingTest, WhatDiffersIsNotReadAsOne) {
     return Compile(program, options, ops_).status();
   };
   EXPECT_OK(compile({}, {}, false));
+  options.local_training->penalty = "half";
+  EXPECT_THAT(compile({}, {}, false),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("there is no penalty 'half'")));
+  options.local_training->penalty = "none";
   EXPECT_OK(compile({{"dp", Sbp::Broadcast()}}, {{"dp", Sbp::Split(0)}}, false)) << "as data parallelism says it";
   EXPECT_THAT(compile({{"dp", Sbp::Split(0)}}, {}, false),
               testing::StatusIs(absl::StatusCode::kInvalidArgument,
