@@ -355,13 +355,24 @@ TEST_F(LocalTrainingTest, OtherGroupsGoOnFromTheMean) {
   ASSERT_OK_AND_ASSIGN(const double want, alone.Step(6));
 
   ASSERT_OK(GoOn(config, with({"mesh={dp:2}", "train.steps=6"})));
-  keep();
+  const std::string kept_of_two = dir_.File("two");
+  std::filesystem::copy(saved, kept_of_two, std::filesystem::copy_options::recursive);
   ASSERT_OK_AND_ASSIGN(auto next, GoOn(config, with({"mesh={dp:4}", "train.steps=7"})));
   ASSERT_EQ(next.size(), 1u);
   EXPECT_NEAR(next.at(6) / want, 1, 1e-5) << "the mean over four groups, which have a quarter of the samples each";
-  go_back();
+  const auto go_back_to_two = [&] {
+    std::filesystem::remove_all(saved);
+    std::filesystem::copy(kept_of_two, saved, std::filesystem::copy_options::recursive);
+  };
+  go_back_to_two();
   ASSERT_OK_AND_ASSIGN(next, GoOn(plain, with({"mesh={dp:2}", "train.steps=7"})));
   EXPECT_NEAR(next.at(6) / want, 1, 1e-5) << "no groups any more";
+  go_back_to_two();
+  ASSERT_OK_AND_ASSIGN(next, GoOn(With(plain, "tau: 2"), with({"mesh={dp:2}", "train.steps=13"})));
+  EXPECT_NEAR(next.at(6) / want, 1, 1e-5) << "means that count later, of groups that begin anew";
+  EXPECT_LT(next.at(12), want) << "nothing is taken for weights that a checkpoint lacks";
+  go_back_to_two();
+  ASSERT_OK(GoOn(plain, with({"mesh={dp:2}", "train.steps=7"})));
   keep();
   ASSERT_OK_AND_ASSIGN(const auto together, GoOn(plain, with({"mesh={dp:2}", "train.steps=8"})));
   go_back();

@@ -76,8 +76,7 @@ absl::Status TrainLoop::Run(const Checkpoints::Begin& begin) {
   state_ = begin.training;
   last_step_ = LastStep();
   PlaceReaders();
-  if (loop_.has_sync() && !state_.has_groups()) OF_RETURN_IF_ERROR(engine_.Run(kBeginPlan, 0, 1));
-  state_.set_has_groups(loop_.has_sync());
+  OF_RETURN_IF_ERROR(MeetGroups());
   if (loop_.stop().patience() > 0 && state_.fruitless() >= loop_.stop().patience()) {
     End(PatienceText());
   }
@@ -194,11 +193,19 @@ absl::Status TrainLoop::RunSteps(const std::string& plan, int64_t steps) {
   return absl::OkStatus();
 }
 
+// What a checkpoint has of groups may be of a job that took their mean otherwise: then they begin anew, from the mean.
+absl::Status TrainLoop::MeetGroups() {
+  const bool had_groups = state_.has_groups(), was_late = state_.late_means();
+  state_.set_has_groups(loop_.has_sync());
+  state_.set_late_means(loop_.sync().late());
+  if (!loop_.has_sync() || (had_groups && was_late == loop_.sync().late())) return absl::OkStatus();
+  return had_groups ? BeginRounds() : engine_.Run(kBeginPlan, 0, 1);
+}
+
+// From the mean of what the groups have.
 absl::Status TrainLoop::BeginRounds() {
-  if (step_ > 0) OF_RETURN_IF_ERROR(engine_.Run(kFinishPlan, 0, 1));
-  OF_RETURN_IF_ERROR(engine_.Run(kBeginPlan, 0, 1));
-  state_.set_has_groups(true);
-  return absl::OkStatus();
+  OF_RETURN_IF_ERROR(engine_.Run(kFinishPlan, 0, 1));
+  return engine_.Run(kBeginPlan, 0, 1);
 }
 
 absl::Status TrainLoop::EndRound() {

@@ -49,6 +49,7 @@ class TrainLoop {
   absl::Status RunToEnd();
   absl::Status RunTo(int64_t station);
   absl::Status RunSteps(const std::string& plan, int64_t steps);
+  absl::Status MeetGroups();
   absl::Status BeginRounds();
   absl::Status EndRound();
   absl::Status FinishRounds();
