@@ -11,8 +11,8 @@
 // which is B: a P(mean) cannot be read as one (sbp/boxing_check.cc).
 //
 // If the mean is late (CO2, arXiv 2401.16265), sync/adopt comes first: it copies w/local to w/snapshot before it is
-// overwritten. sync/outer then works on snapshots while the next round is computed, so that what it gives is adopted a
-// round later.
+// overwritten. sync/outer then works on snapshots while the next round is computed (on CUDA devices before it), so that
+// what it gives is adopted a round later.
 //
 //   d = w/previous - mean    m = beta m + d / Lambda    w/previous, w = w, w - alpha clip(m)
 //
