@@ -147,18 +147,19 @@ std::string LogicalRows(const pb::Rows& rows, const pb::Operand& counts) {
 }
 
 // One end's description of a transfer; nothing if it has none.
-struct End {
+struct TransferEnd {
   int64_t elements = 0;
   std::string rows;  // of a call by counts
 };
 
 // Each transfer is expected at its other end. Examines transfers, not pairs of ranks.
 absl::Status CheckExchange(const pb::Communicator& communicator, const std::vector<Call>& members) {
-  std::map<std::pair<int, int>, std::pair<End, End>> transfers;  // by position of sender and receiver: both ends
+  std::map<std::pair<int, int>, std::pair<TransferEnd, TransferEnd>>
+      transfers;  // by position of sender and receiver: both ends
   for (int i = 0; i < static_cast<int>(members.size()); ++i) {
     const pb::Instruction& in = *members[i].instruction;
     const auto end = [&](int64_t count, const pb::Rows& rows, int counts) {
-      return End{count, in.by_counts() ? LogicalRows(rows, in.inputs(counts)) : ""};
+      return TransferEnd{count, in.by_counts() ? LogicalRows(rows, in.inputs(counts)) : ""};
     };
     for (const pb::Transfer& x : in.transfers()) {
       if (x.send_count() > 0) transfers[{i, x.peer()}].first = end(x.send_count(), x.send_rows(), 1);

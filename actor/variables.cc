@@ -16,6 +16,7 @@
 #include "actor/checkpoint/safetensors.h"
 #include "actor/element.h"
 #include "actor/init.h"
+#include "actor/instruction/kinds.h"
 #include "actor/output_file.h"
 #include "oneflow_core/optimizer_rules.h"
 #include "oneflow_core/variable_role.h"
@@ -60,8 +61,6 @@ absl::Status ForEachRun(const Shape& shape, const pb::Shard& shard, const Fn& fn
   }
   return absl::OkStatus();
 }
-
-absl::Status Checked(const char* error) { return error == nullptr ? absl::OkStatus() : absl::InternalError(error); }
 
 // A shard of one of our ranks as it lies in its zone.
 struct ShardMemory {

@@ -11,7 +11,7 @@ constexpr std::pair<absl::string_view, CollectiveKind> kCollectiveNames[] = {
     {"broadcast", CollectiveKind::kBroadcast},
     {"exchange", CollectiveKind::kExchange}};
 
-absl::string_view Text(CollectiveKind kind) { return kCollectiveNames[static_cast<int>(kind)].first; }
+absl::string_view NameOf(CollectiveKind kind) { return kCollectiveNames[static_cast<int>(kind)].first; }
 
 // Whether every transfer lies inside its operands and goes to another member.
 absl::Status CheckTransfers(const CollectiveCall& call, const std::vector<int>& ranks) {
@@ -39,7 +39,7 @@ absl::Status CheckSizes(const CollectiveCall& call, int64_t ranks) {
                     : call.kind == CollectiveKind::kAllGather   ? out == in * ranks
                                                                 : in == out;
   if (fits) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(Text(call.kind), " among ", ranks, " ranks: the input has ", in,
+  return absl::UnimplementedError(absl::StrCat(NameOf(call.kind), " among ", ranks, " ranks: the input has ", in,
                                                " elements, the output has ", out, "; shares must be equal"));
 }
 
@@ -48,10 +48,10 @@ absl::Status CheckSizes(const CollectiveCall& call, int64_t ranks) {
 absl::Status CheckCall(const CollectiveCall& call, const std::vector<int>& ranks) {
   const bool reduces = call.kind == CollectiveKind::kAllReduce || call.kind == CollectiveKind::kReduceScatter;
   if (reduces && call.in.dtype == DType::kBool) {
-    return absl::UnimplementedError(absl::StrCat(Text(call.kind), ": bool cannot be reduced"));
+    return absl::UnimplementedError(absl::StrCat(NameOf(call.kind), ": bool cannot be reduced"));
   }
   if (call.in.count > 0 && call.out.count > 0 && call.in.dtype != call.out.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat(Text(call.kind), ": the input is ", Name(call.in.dtype),
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(call.kind), ": the input is ", Name(call.in.dtype),
                                                    ", the output is ", Name(call.out.dtype)));
   }
   if (call.kind == CollectiveKind::kExchange) return CheckTransfers(call, ranks);

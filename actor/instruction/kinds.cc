@@ -3,7 +3,7 @@
 namespace oneflow {
 namespace {
 
-constexpr InstructionKind kKinds[] = {
+constexpr InstructionKind kInstructionKinds[] = {
     {.kind = pb::Instruction::COMPUTE, .check = CheckCompute, .bind = BindCompute, .calls_kernel = true},
     {.kind = pb::Instruction::COPY, .check = CheckCopy, .bind = BindCopy, .reads_landings = true},
     {.kind = pb::Instruction::COLLECTIVE, .check = CheckCollective, .bind = BindCollective},
@@ -14,10 +14,10 @@ constexpr InstructionKind kKinds[] = {
 
 }  // namespace
 
-absl::Span<const InstructionKind> InstructionKinds() { return kKinds; }
+absl::Span<const InstructionKind> InstructionKinds() { return kInstructionKinds; }
 
 const InstructionKind* FindKind(pb::Instruction::Kind kind) {
-  for (const InstructionKind& row : kKinds) {
+  for (const InstructionKind& row : kInstructionKinds) {
     if (row.kind == kind) return &row;
   }
   return nullptr;

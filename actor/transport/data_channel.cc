@@ -10,7 +10,7 @@ struct ChannelKind {
   absl::StatusOr<std::unique_ptr<DataChannel>> (*open)(const DataChannel::Options& options);
 };
 
-constexpr ChannelKind kKinds[] = {
+constexpr ChannelKind kChannelKinds[] = {
     {.name = "ucx", .open = OpenUcxChannel},
 };
 
@@ -18,7 +18,7 @@ constexpr ChannelKind kKinds[] = {
 
 absl::StatusOr<std::unique_ptr<DataChannel>> DataChannel::Create(const Options& options) {
   absl::Status first;
-  for (const ChannelKind& kind : kKinds) {
+  for (const ChannelKind& kind : kChannelKinds) {
     Options of_kind = options;
     of_kind.kind = kind.name;
     absl::StatusOr<std::unique_ptr<DataChannel>> channel = kind.open(of_kind);

@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kActiveMessage = 1;
 // How long the thread spins before it sleeps, as an actor thread does.
-constexpr std::chrono::microseconds kLookTime(20);
+constexpr std::chrono::microseconds kPollTime(20);
 // While payloads move, data comes all the time, and without a free core each wake-up takes a core from compute: data
 // that comes within this time is taken at once.
 constexpr std::chrono::microseconds kPause(250);
@@ -241,7 +241,7 @@ void UcxChannel::Loop() {
 void UcxChannel::Await() {
   if (options_.cores != nullptr && options_.cores->TryTakeOne()) {
     bool found = false;
-    const auto end = Clock::now() + kLookTime;
+    const auto end = Clock::now() + kPollTime;
     while (!found && !options_.cores->exceeded() && Clock::now() < end) {
       std::lock_guard<std::mutex> lock(worker_mu_);
       found = worker_->Progress() || HasWork();

@@ -26,11 +26,11 @@ constexpr absl::string_view kTogether = "OVERLAP_F_B";
 constexpr absl::string_view kNotOurs[] = {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD"};
 
 // A cell cut into number, word and number.
-struct Parts {
+struct CellParts {
   absl::string_view chunk, word, micro_batch;
 };
 
-Parts CutCell(absl::string_view cell) {
+CellParts CutCell(absl::string_view cell) {
   const auto is_digit = [](char c) { return absl::ascii_isdigit(c); };
   const char* const word = std::find_if_not(cell.begin(), cell.end(), is_digit);
   const char* const last = std::find_if_not(cell.rbegin(), cell.rend(), is_digit).base();
@@ -38,14 +38,14 @@ Parts CutCell(absl::string_view cell) {
   return {cell.substr(0, begin), cell.substr(begin, end - begin), cell.substr(end)};
 }
 
-bool IsNotOurs(const Parts& parts) {
+bool IsNotOurs(const CellParts& parts) {
   int number = 0;
   const bool known = std::find(std::begin(kNotOurs), std::end(kNotOurs), parts.word) != std::end(kNotOurs);
   return known && absl::SimpleAtoi(parts.chunk, &number) &&
          (parts.micro_batch.empty() || absl::SimpleAtoi(parts.micro_batch, &number));
 }
 
-std::optional<Action> ComputeAction(const Parts& parts) {
+std::optional<Action> ComputeAction(const CellParts& parts) {
   constexpr absl::string_view kLetters = "FIWB";
   Action action;
   const size_t kind = parts.word.size() == 1 ? kLetters.find(parts.word[0]) : absl::string_view::npos;
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<Action>> ActionsOf(absl::string_view cell) {
     if (!pair.empty()) return pair;
     return BadCell(cell, absl::StrCat("is no pair, such as (0F3;7B1)", kTogether));
   }
-  const Parts parts = CutCell(cell);
+  const CellParts parts = CutCell(cell);
   if (const std::optional<Action> action = ComputeAction(parts)) return std::vector<Action>{*action};
   if (IsNotOurs(parts)) return std::vector<Action>();
   return BadCell(cell, "is no action, such as 2F0: chunk, one of F I W B, micro-batch");

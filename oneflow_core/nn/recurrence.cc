@@ -11,15 +11,15 @@ namespace oneflow::nn {
 namespace {
 
 // Of an LSTM or a GRU.
-struct Kind {
+struct CellKind {
   const char* name;
   int64_t gates;
   bool has_cells;
 };
-constexpr Kind kLstm = {"lstm", 4, true}, kGru = {"gru", 3, false};
+constexpr CellKind kLstm = {"lstm", 4, true}, kGru = {"gru", 3, false};
 
 // Null, or what is wrong.
-absl::Status Check(const Kind& kind, const Tensor& x, absl::string_view name, const RecurrenceOptions& options,
+absl::Status Check(const CellKind& kind, const Tensor& x, absl::string_view name, const RecurrenceOptions& options,
                    const RecurrentStates& initial) {
   const std::string where = absl::StrCat(kind.name, " '", name, "': ");
   if (x.shape().rank() != 3) {
@@ -44,7 +44,7 @@ struct Layer {
 };
 
 // One op: gates [b,t,gates width] to states [b,t,width], which also replace those of the layer.
-Tensor Steps(const Kind& kind, const Tensor& gates, Layer& layer, std::source_location loc) {
+Tensor Steps(const CellKind& kind, const Tensor& gates, Layer& layer, std::source_location loc) {
   LstmStates states;
   if (kind.has_cells) {
     states = oneflow::Lstm(gates, layer.weight, layer.bias, layer.h, layer.c, loc);
@@ -59,7 +59,7 @@ Tensor Steps(const Kind& kind, const Tensor& gates, Layer& layer, std::source_lo
   return states.y;
 }
 
-Tensor RunLayer(const Kind& kind, const Tensor& x, const RecurrenceOptions& options, Layer& layer,
+Tensor RunLayer(const CellKind& kind, const Tensor& x, const RecurrenceOptions& options, Layer& layer,
                 std::source_location loc) {
   GraphBuilder& b = *x.builder();
   const int64_t columns = kind.gates * options.width, time = x.shape()[1];
@@ -78,7 +78,7 @@ Tensor RunLayer(const Kind& kind, const Tensor& x, const RecurrenceOptions& opti
   return Concat(chunks, 1, loc);
 }
 
-Recurrence Run(const Kind& kind, const Tensor& x, absl::string_view name, const RecurrenceOptions& options,
+Recurrence Run(const CellKind& kind, const Tensor& x, absl::string_view name, const RecurrenceOptions& options,
                const RecurrentStates& initial, std::source_location loc) {
   if (!x.valid()) return {};
   GraphBuilder& b = *x.builder();

@@ -4,28 +4,22 @@
 #include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ops/per_row.h"
 
 namespace oneflow::ops {
 namespace {
-
-// `elements` without the classes: one per row of logits.
-TensorType PerRow(DType dtype, const TensorType& logits) {
-  std::vector<int64_t> rows = logits.shape.dims();
-  rows.pop_back();
-  return {dtype, Shape(std::move(rows))};
-}
 
 std::string Because(const TensorType& logits) { return absl::StrCat("logits, which is ", logits.ToString(), ","); }
 
 absl::Status CheckLogitsAndLabels(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"logits", kFloat, AtLeast(1)}, {"labels", kIndex}}));
   const TensorType& logits = c.inputs[0];
-  return CheckType("labels", c.inputs[1], PerRow(DType::kInt32, logits), Because(logits));
+  return CheckType("labels", c.inputs[1], OnePerRow(logits, DType::kInt32), Because(logits));
 }
 
 absl::StatusOr<Types> InferCrossEntropy(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckLogitsAndLabels(c));
-  const TensorType per_row = PerRow(DType::kFloat32, c.inputs[0]);
+  const TensorType per_row = OnePerRow(c.inputs[0]);
   return Outputs({per_row, per_row});
 }
 
@@ -41,15 +35,15 @@ absl::StatusOr<Types> InferCrossEntropyGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(
       CheckOperands(c, {{"dloss", kFloat32}, {"logits", kFloat, AtLeast(1)}, {"labels", kIndex}, {"lse", kFloat32}}));
   const TensorType& logits = c.inputs[1];
-  OF_RETURN_IF_ERROR(CheckType("dloss", c.inputs[0], PerRow(DType::kFloat32, logits), Because(logits)));
-  OF_RETURN_IF_ERROR(CheckType("labels", c.inputs[2], PerRow(DType::kInt32, logits), Because(logits)));
-  OF_RETURN_IF_ERROR(CheckType("lse", c.inputs[3], PerRow(DType::kFloat32, logits), Because(logits)));
+  OF_RETURN_IF_ERROR(CheckType("dloss", c.inputs[0], OnePerRow(logits), Because(logits)));
+  OF_RETURN_IF_ERROR(CheckType("labels", c.inputs[2], OnePerRow(logits, DType::kInt32), Because(logits)));
+  OF_RETURN_IF_ERROR(CheckType("lse", c.inputs[3], OnePerRow(logits), Because(logits)));
   return Outputs({logits});
 }
 
 absl::StatusOr<Types> InferTop1(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckLogitsAndLabels(c));
-  return Outputs({PerRow(DType::kFloat32, c.inputs[0])});
+  return Outputs({OnePerRow(c.inputs[0])});
 }
 
 }  // namespace

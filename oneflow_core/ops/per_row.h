@@ -12,10 +12,10 @@
 namespace oneflow::ops {
 
 // One number for each row of `x`, and one for each of its columns.
-inline TensorType OnePerRow(const TensorType& x) {
+inline TensorType OnePerRow(const TensorType& x, DType dtype = DType::kFloat32) {
   std::vector<int64_t> rows = x.shape.dims();
   rows.pop_back();
-  return {DType::kFloat32, Shape(std::move(rows))};
+  return {dtype, Shape(std::move(rows))};
 }
 inline TensorType OnePerColumn(const TensorType& x) { return {DType::kFloat32, {x.shape.dims().back()}}; }
 

@@ -12,29 +12,23 @@
 #include "oneflow_core/grad_context.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ops/per_row.h"
 
 namespace oneflow::ops {
 namespace {
-
-// One element per row of `x`.
-TensorType PerRow(DType dtype, const TensorType& x) {
-  std::vector<int64_t> rows = x.shape.dims();
-  rows.pop_back();
-  return {dtype, Shape(std::move(rows))};
-}
 
 // Operand `index`, called `name`, has one element per row of operand 0, called `x_name`.
 absl::Status CheckPerRow(const InferContext& c, int index, absl::string_view name, DType dtype,
                          absl::string_view x_name) {
   const TensorType& x = c.inputs[0];
-  return CheckType(name, c.inputs[index], PerRow(dtype, x), absl::StrCat(x_name, ", which is ", x.ToString(), ","));
+  return CheckType(name, c.inputs[index], OnePerRow(x, dtype), absl::StrCat(x_name, ", which is ", x.ToString(), ","));
 }
 
 absl::StatusOr<Types> InferSoftmaxSums(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"labels", kIndex}, {"m", kFloat}}));
   OF_RETURN_IF_ERROR(CheckPerRow(c, 1, "labels", DType::kInt32, "x"));
   OF_RETURN_IF_ERROR(CheckPerRow(c, 2, "m", c.inputs[0].dtype, "x"));
-  const TensorType sum = PerRow(DType::kFloat32, c.inputs[0]);
+  const TensorType sum = OnePerRow(c.inputs[0]);
   return Outputs({sum, sum});
 }
 
@@ -51,7 +45,7 @@ absl::StatusOr<Types> InferSoftmaxLoss(const InferContext& c) {
 absl::StatusOr<Types> InferExpSum(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"m", kFloat}}));
   OF_RETURN_IF_ERROR(CheckPerRow(c, 1, "m", c.inputs[0].dtype, "x"));
-  return Outputs({PerRow(DType::kFloat32, c.inputs[0])});
+  return Outputs({OnePerRow(c.inputs[0])});
 }
 
 absl::StatusOr<Types> InferSoftmaxApply(const InferContext& c) {
@@ -64,7 +58,7 @@ absl::StatusOr<Types> InferSoftmaxApply(const InferContext& c) {
 absl::StatusOr<Types> InferRowDot(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat, AtLeast(1)}, {"b", kFloat, AtLeast(1)}}));
   OF_RETURN_IF_ERROR(CheckSame("a", c.inputs[0], "b", c.inputs[1]));
-  return Outputs({PerRow(DType::kFloat32, c.inputs[0])});
+  return Outputs({OnePerRow(c.inputs[0])});
 }
 
 absl::StatusOr<Types> InferSoftmaxGradApply(const InferContext& c) {
@@ -82,7 +76,7 @@ absl::StatusOr<Types> InferFirstIndex(const InferContext& c) {
   if (x.shape.dims().back() > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("x is ", x.ToString(), ", more columns than an i32 can number"));
   }
-  return Outputs({PerRow(DType::kInt32, x)});
+  return Outputs({OnePerRow(x, DType::kInt32)});
 }
 
 absl::StatusOr<Types> InferSameIndex(const InferContext& c) {

@@ -26,10 +26,10 @@
 namespace oneflow {
 namespace {
 
-struct Counted {
+struct DispatchCounts {
   std::atomic<int64_t> allocations{0}, locks{0}, calls{0}, acts{0};
 };
-Counted counted;
+DispatchCounts counted;
 constinit thread_local bool counts = false;
 
 void CountOne(std::atomic<int64_t>& counter) {

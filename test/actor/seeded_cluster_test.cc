@@ -15,7 +15,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int kRanks = 8, kSteps = 4;
+constexpr int kRanks = 8, kStepsOfRanks = 4;
 constexpr uint32_t kSeeds = 1000;
 
 // Four stages of two replicas: micro-batches go forward and back, gradients of replicas are added, variables updated.
@@ -58,14 +58,14 @@ template <typename Fn>
 void ForEverySeed(const Fn& fn) {
   const pb::Program training = Training();
   ASSERT_OK(CheckProgram(training, kRanks));
-  const ClusterEnd trained = RunSeeded(training, kSteps, 0, Fault::kNone);
+  const ClusterEnd trained = RunSeeded(training, kStepsOfRanks, 0, Fault::kNone);
   ASSERT_TRUE(trained.all_done) << trained.error << trained.diagnosis;
   int live = 0, struck = 0;
   for (uint32_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     struck += fn(training, trained.digests, seed);
     const pb::Program drawn = AnyPlan(seed);
-    const ClusterEnd end = RunSeeded(drawn, kSteps, 0, Fault::kNone);
+    const ClusterEnd end = RunSeeded(drawn, kStepsOfRanks, 0, Fault::kNone);
     if (end.all_done) struck += fn(drawn, end.digests, seed);
     live += end.all_done;
     if (::testing::Test::HasFailure()) return;
@@ -78,7 +78,7 @@ using Digests = std::map<std::string, std::vector<uint64_t>>;
 
 TEST(SeededClusterTest, DelaysAndTurnsChangeNothing) {
   ForEverySeed([](const pb::Program& program, const Digests& expected, uint32_t seed) {
-    const ClusterEnd end = RunSeeded(program, kSteps, seed, Fault::kNone);
+    const ClusterEnd end = RunSeeded(program, kStepsOfRanks, seed, Fault::kNone);
     EXPECT_TRUE(end.all_done) << end.error << end.diagnosis;
     EXPECT_EQ(end.digests, expected);
     return true;
@@ -88,7 +88,7 @@ TEST(SeededClusterTest, DelaysAndTurnsChangeNothing) {
 // As above, with `fault`; `check` looks at how each run ended.
 void ForEveryFault(Fault fault, const std::function<void(const ClusterEnd& end, const Digests& expected)>& check) {
   ForEverySeed([&](const pb::Program& program, const Digests& expected, uint32_t seed) {
-    const ClusterEnd end = RunSeeded(program, kSteps, seed, fault);
+    const ClusterEnd end = RunSeeded(program, kStepsOfRanks, seed, fault);
     check(end, expected);
     return !end.struck.empty();
   });

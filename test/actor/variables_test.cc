@@ -20,9 +20,9 @@ namespace oneflow {
 namespace {
 
 // A 4x6 matrix "w" on `ranks` ranks, cut unevenly along dimension `dim`, and a whole vector "b" on each.
-class Job {
+class RanksOfW {
  public:
-  Job(int ranks, int dim, bool has_stream = false) : plan(std::vector<int>(ranks, 0)) {
+  RanksOfW(int ranks, int dim, bool has_stream = false) : plan(std::vector<int>(ranks, 0)) {
     pb::Variable* w = plan.set().add_variables();
     w->set_name("w");
     w->add_dims(4);
@@ -95,20 +95,20 @@ class VariablesTest : public ::testing::Test {
 };
 
 TEST_F(VariablesTest, StartWithTheSameValuesUnderEveryLayout) {
-  const std::vector<float> expected = Job(1, 0).Gather();
-  EXPECT_EQ(Job(2, 0).Gather(), expected);
-  EXPECT_EQ(Job(2, 1).Gather(), expected);
-  EXPECT_EQ(Job(3, 1).Gather(), expected);
-  EXPECT_EQ(Job(2, 1, /*has_stream=*/true).Gather(), expected);  // through host copies
-  Job job(2, 0);
+  const std::vector<float> expected = RanksOfW(1, 0).Gather();
+  EXPECT_EQ(RanksOfW(2, 0).Gather(), expected);
+  EXPECT_EQ(RanksOfW(2, 1).Gather(), expected);
+  EXPECT_EQ(RanksOfW(3, 1).Gather(), expected);
+  EXPECT_EQ(RanksOfW(2, 1, /*has_stream=*/true).Gather(), expected);  // through host copies
+  RanksOfW job(2, 0);
   EXPECT_THAT(std::vector<float>(job.B(1), job.B(1) + 3), ElementsAre(1, 2, 3));
 }
 
 TEST_F(VariablesTest, SaveAndLoadBetweenLayouts) {
-  Job saved(3, 1);
+  RanksOfW saved(3, 1);
   saved.B(0)[1] = 9;
   ASSERT_OK(saved.variables->Save(Path("a"), "", 0, NoBarrier));
-  Job loaded(2, 0);
+  RanksOfW loaded(2, 0);
   for (int r = 0; r < 2; ++r) std::fill_n(reinterpret_cast<float*>(loaded.memory->Base(r, kSharedZone)), 12, -5.0f);
   ASSERT_OK(loaded.variables->Load(Path("a")));
   EXPECT_EQ(loaded.Gather(), saved.Gather());
@@ -117,7 +117,7 @@ TEST_F(VariablesTest, SaveAndLoadBetweenLayouts) {
 }
 
 TEST_F(VariablesTest, SaveGradientsUnderTheNamesOfTheirVariables) {
-  Job job(2, 0);
+  RanksOfW job(2, 0);
   ASSERT_OK(job.variables->Save(Path("g"), ".grad", 0, NoBarrier));
   ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(Path("g")));
   ASSERT_EQ(file.tensors.size(), 1u);
@@ -127,7 +127,7 @@ TEST_F(VariablesTest, SaveGradientsUnderTheNamesOfTheirVariables) {
 }
 
 TEST_F(VariablesTest, LoadRefusesFilesThatDoNotFit) {
-  Job job(1, 0);
+  RanksOfW job(1, 0);
   const auto save = [&](std::vector<SafetensorsWriter::Tensor> tensors) {
     absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(Path("f"), std::move(tensors));
     EXPECT_OK(writer);
@@ -148,8 +148,8 @@ TEST_F(VariablesTest, LoadRefusesFilesThatDoNotFit) {
 
 // What a layer computes with after training is part of the model.
 TEST_F(VariablesTest, StatisticsTravelWithWeightsAndWithTheirAverages) {
-  Job job(2, 0), other(1, 0);
-  for (Job* const each : {&job, &other}) {
+  RanksOfW job(2, 0), other(1, 0);
+  for (RanksOfW* const each : {&job, &other}) {
     each->plan.set().mutable_variables(1)->set_name("mean");
     each->plan.set().mutable_variables(1)->set_role(pb::STATISTIC);
   }
@@ -171,7 +171,7 @@ TEST_F(VariablesTest, StatisticsTravelWithWeightsAndWithTheirAverages) {
 }
 
 TEST_F(VariablesTest, WhatAFileDeclaresToBeFreshKeepsItsValue) {
-  Job job(2, 0);
+  RanksOfW job(2, 0);
   const auto load = [&](const std::set<std::string>& fresh) {
     absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(
         Path("f"), {{"w", {DType::kFloat32, {4, 6}}}}, {{kFreshKey, FreshText(fresh)}, {"format", "pt"}});

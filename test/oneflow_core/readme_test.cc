@@ -43,7 +43,7 @@ std::string Read(const std::string& path) {
 }
 
 TEST(ReadmeTest, ItsExampleIsAGraph) {
-  ASSERT_OK_AND_ASSIGN(const Graph graph, Classifier(StandardOps(), 32));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, ::Classifier(StandardOps(), 32));
   EXPECT_TRUE(graph.is_trained());
   EXPECT_EQ(testing::NumParameters(graph), 784 * 512 + 512 + 512 * 10 + 10);
   EXPECT_THAT(testing::Fetches(graph), ElementsAre("loss"));

@@ -7,27 +7,27 @@
 namespace oneflow {
 namespace {
 
-MATCHER(IsClose, "is within 2e-6 of the other") {
+MATCHER(IsRelativelyClose, "is within 2e-6 of the other") {
   const auto& [mine, theirs] = arg;
   return std::abs(mine - theirs) <= 2e-6 * std::abs(theirs);
 }
 
 TEST(RotaryTest, PairsSlowDown) {
   const RotaryAngles angles = RotaryAnglesOf({}, 8, 64);
-  EXPECT_THAT(angles.inverse, Pointwise(IsClose(), {1.0, 0.1, 0.01, 0.001}));
+  EXPECT_THAT(angles.inverse, Pointwise(IsRelativelyClose(), {1.0, 0.1, 0.01, 0.001}));
   EXPECT_EQ(angles.amplitude, 1);
 }
 
 TEST(RotaryTest, LinearScalingDividesPositions) {
   EXPECT_THAT(RotaryAnglesOf({{"scaling", "linear"}, {"factor", 4.0}}, 8, 64).inverse,
-              Pointwise(IsClose(), {0.25, 0.025, 0.0025, 0.00025}));
+              Pointwise(IsRelativelyClose(), {0.25, 0.025, 0.0025, 0.00025}));
 }
 
 TEST(RotaryTest, DynamicScalingGrowsTheta) {
   const AttrMap attrs = {{"scaling", "dynamic"}, {"factor", 2.0}, {"original_context", int64_t{64}}};
   EXPECT_THAT(RotaryAnglesOf(attrs, 8, 128).inverse,
-              Pointwise(IsClose(), {1.0, 0.06933613, 0.004807499, 0.0003333333}));
-  EXPECT_THAT(RotaryAnglesOf(attrs, 8, 64).inverse, Pointwise(IsClose(), {1.0, 0.1, 0.01, 0.001}))
+              Pointwise(IsRelativelyClose(), {1.0, 0.06933613, 0.004807499, 0.0003333333}));
+  EXPECT_THAT(RotaryAnglesOf(attrs, 8, 64).inverse, Pointwise(IsRelativelyClose(), {1.0, 0.1, 0.01, 0.001}))
       << "not before the context is exceeded";
 }
 
@@ -49,7 +49,8 @@ TEST(RotaryTest, Llama3ScalesByWavelength) {
                          {"low_frequency", 1.0},
                          {"high_frequency", 4.0},
                          {"original_context", int64_t{1024}}};
-  EXPECT_THAT(RotaryAnglesOf(attrs, 8, 8192).inverse, Pointwise(IsClose(), {1.0, 0.1, 0.003086761, 0.000125}));
+  EXPECT_THAT(RotaryAnglesOf(attrs, 8, 8192).inverse,
+              Pointwise(IsRelativelyClose(), {1.0, 0.1, 0.003086761, 0.000125}));
 }
 
 }  // namespace

@@ -64,12 +64,12 @@ absl::StatusOr<int64_t> Follow(const TensorType& type, const DistType& from, con
   return bytes;
 }
 
-struct Pair {
+struct PlacementPair {
   std::string from, to;
 };
 
 TEST(BoxingLawTest, EveryPairOfTypesKeepsTheTensor) {
-  const Pair kPlacements[] = {
+  const PlacementPair kPlacements[] = {
       {"[x=2]{0,1}", "[x=2]{0,1}"},
       {"[x=3]{0,1,2}", "[x=3]{0,1,2}"},
       {"[x=4]{0,1,2,3}", "[x=4]{0,1,2,3}"},
@@ -94,7 +94,7 @@ TEST(BoxingLawTest, EveryPairOfTypesKeepsTheTensor) {
       {"[x=2,y=3]{0,1,2,3,4,5}", "[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}"},
   };
   const Topology topology = OneHost(8, 2);
-  for (const Pair& placements : kPlacements) {
+  for (const PlacementPair& placements : kPlacements) {
     for (const Shape& shape : {Shape{5, 3}, Shape{4, 4}, Shape{7}, Shape{1, 2}, Shape{}, Shape{0, 3}}) {
       for (Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
         const Placement from_placement = Place(placements.from), to_placement = Place(placements.to);

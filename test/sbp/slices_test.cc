@@ -7,7 +7,7 @@ namespace oneflow {
 namespace {
 
 // {start, extent} along dimension 0 of every rank.
-std::vector<std::pair<int64_t, int64_t>> Rows(const Shape& shape, const DistType& dist) {
+std::vector<std::pair<int64_t, int64_t>> ShardRows(const Shape& shape, const DistType& dist) {
   std::vector<std::pair<int64_t, int64_t>> rows;
   for (int i = 0; i < dist.placement.size(); ++i) {
     const Region region = ShardRegion(shape, dist, i);
@@ -17,8 +17,8 @@ std::vector<std::pair<int64_t, int64_t>> Rows(const Shape& shape, const DistType
 }
 
 TEST(SlicesTest, TheFirstPartsOfAnUnevenSplitHaveOneMore) {
-  EXPECT_THAT(Rows({7}, Dist("[x=3]{0,1,2}", "(S(0))")), ElementsAre(Pair(0, 3), Pair(3, 2), Pair(5, 2)));
-  EXPECT_THAT(Rows({2}, Dist("[x=3]{0,1,2}", "(S(0))")), ElementsAre(Pair(0, 1), Pair(1, 1), Pair(2, 0)));
+  EXPECT_THAT(ShardRows({7}, Dist("[x=3]{0,1,2}", "(S(0))")), ElementsAre(Pair(0, 3), Pair(3, 2), Pair(5, 2)));
+  EXPECT_THAT(ShardRows({2}, Dist("[x=3]{0,1,2}", "(S(0))")), ElementsAre(Pair(0, 1), Pair(1, 1), Pair(2, 0)));
 }
 
 TEST(SlicesTest, BalancedPartsTileTheIntervalAndDifferByAtMostOne) {
@@ -37,9 +37,10 @@ TEST(SlicesTest, BalancedPartsTileTheIntervalAndDifferByAtMostOne) {
 }
 
 TEST(SlicesTest, SplitsOfOneDimensionNestOutermostAxisFirst) {
-  EXPECT_THAT(Rows({6}, Dist("[x=2,y=2]{0,1,2,3}", "(S(0),S(0))")),
+  EXPECT_THAT(ShardRows({6}, Dist("[x=2,y=2]{0,1,2,3}", "(S(0),S(0))")),
               ElementsAre(Pair(0, 2), Pair(2, 1), Pair(3, 2), Pair(5, 1)));
-  EXPECT_THAT(Rows({6}, Dist("[x=4]{0,1,2,3}", "(S(0))")), ElementsAre(Pair(0, 2), Pair(2, 2), Pair(4, 1), Pair(5, 1)));
+  EXPECT_THAT(ShardRows({6}, Dist("[x=4]{0,1,2,3}", "(S(0))")),
+              ElementsAre(Pair(0, 2), Pair(2, 2), Pair(4, 1), Pair(5, 1)));
 }
 
 TEST(SlicesTest, BroadcastAndPartialDoNotCut) {

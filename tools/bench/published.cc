@@ -57,7 +57,7 @@ constexpr TableOne kTableOne[] = {
 constexpr PublishedModel kFigure13 = {"162B", 32, 20480, 128}, kFigure14 = {"5.9B", 32, 3840, 32},
                          kFigure16 = {"91B", 32, 15360, 128};
 
-PublishedRun Figure(const PublishedModel& model, int tp, int pp, int dp, int64_t batch, int64_t micro) {
+PublishedRun RunOfFigure(const PublishedModel& model, int tp, int pp, int dp, int64_t batch, int64_t micro) {
   return {.name = absl::StrCat("t", tp, " p", pp, " d", dp, " batch ", batch, " micro-batch ", micro),
           .model = model,
           .tp = tp,
@@ -69,7 +69,7 @@ PublishedRun Figure(const PublishedModel& model, int tp, int pp, int dp, int64_t
 }
 
 PublishedRun OnFrontier(int tp, int pp, int64_t batch) {
-  PublishedRun run = Figure(k22B, tp, pp, 1, batch, 1);
+  PublishedRun run = RunOfFigure(k22B, tp, pp, 1, batch, 1);
   run.machine = Supercomputer::kFrontier;
   run.products_add = true;
   return run;
@@ -131,20 +131,20 @@ std::vector<PublishedOrder> PublishedOrders() {
   std::vector<PublishedOrder> orders;
   for (const int64_t batch : {32, 128}) {
     PublishedOrder order{absl::StrCat("figure 13, batch ", batch), "t8 p8 is the fastest", Claim::kFirstIsBest, {}};
-    for (const int tp : {8, 2, 4, 16, 32}) order.runs.push_back(Figure(kFigure13, tp, 64 / tp, 1, batch, 1));
+    for (const int tp : {8, 2, 4, 16, 32}) order.runs.push_back(RunOfFigure(kFigure13, tp, 64 / tp, 1, batch, 1));
     orders.push_back(std::move(order));
   }
   for (const int64_t batch : {32, 512}) {
     PublishedOrder order{absl::StrCat("figure 14, batch ", batch), "more stages are slower", Claim::kFalls, {}};
     for (const int pp : {2, 4, 8, 16, 32}) {
-      if (batch >= 64 / pp) order.runs.push_back(Figure(kFigure14, 1, pp, 64 / pp, batch, 1));
+      if (batch >= 64 / pp) order.runs.push_back(RunOfFigure(kFigure14, 1, pp, 64 / pp, batch, 1));
     }
     orders.push_back(std::move(order));
   }
   for (const int64_t batch : {128, 512}) {
     PublishedOrder order{
         absl::StrCat("figure 16, batch ", batch), "micro-batches of 2 are the fastest", Claim::kFirstIsBest, {}};
-    for (const int64_t micro : {2, 1, 4, 8}) order.runs.push_back(Figure(kFigure16, 8, 8, 1, batch, micro));
+    for (const int64_t micro : {2, 1, 4, 8}) order.runs.push_back(RunOfFigure(kFigure16, 8, 8, 1, batch, micro));
     orders.push_back(std::move(order));
   }
   PublishedOrder tensors{"Frontier III.1", "a larger tp is slower", Claim::kFalls, {}};

@@ -30,7 +30,7 @@ std::string Member(const std::string& text) {
 }
 
 // That of a file with these bytes.
-absl::StatusOr<std::string> TextOf(const std::string& path) {
+absl::StatusOr<std::string> AllOf(const std::string& path) {
   OF_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path));
   OF_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, file.ReadAll());
   return std::string(bytes.begin(), bytes.end());
@@ -61,7 +61,7 @@ TEST(DataFileTest, AllMembersOfAGzipFileAreRead) {
       {"long ones", noise + a + noise, long_one + "river " + long_one},
   };
   for (const auto& c : cases) {
-    const absl::StatusOr<std::string> text = TextOf(dir.Write("file", c.packed));
+    const absl::StatusOr<std::string> text = AllOf(dir.Write("file", c.packed));
     ASSERT_OK(text.status()) << c.name;
     EXPECT_TRUE(*text == c.text) << c.name << ": " << text->size() << " bytes for " << c.text.size();
   }
@@ -71,7 +71,7 @@ TEST(DataFileTest, AllMembersOfAGzipFileAreRead) {
     const std::string line = absl::StrCat("line ", i, "\n");
     packed += Member(line), text += line;
   }
-  EXPECT_EQ(*TextOf(dir.Write("file", packed)), text);
+  EXPECT_EQ(*AllOf(dir.Write("file", packed)), text);
 }
 
 TEST(DataFileTest, WhateverElseFollowsAMemberIsDamageWithItsPlace) {
@@ -95,7 +95,7 @@ TEST(DataFileTest, WhateverElseFollowsAMemberIsDamageWithItsPlace) {
   };
   for (const auto& c : cases) {
     const std::string path = dir.Write("file", c.packed);
-    EXPECT_THAT(TextOf(path).status(),
+    EXPECT_THAT(AllOf(path).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(absl::StrCat("data file '", path, "': ")),
                                                                    HasSubstr("gzip"), HasSubstr(c.where))))
         << c.name;
@@ -118,7 +118,7 @@ TEST(DataFileTest, PlacesBeyond32BitsAreRight) {
   const uint64_t size = (uint64_t{1} << 32) + 5;
   std::filesystem::resize_file(path, size);
   std::ofstream(path, std::ios::binary | std::ios::app) << "x";
-  EXPECT_THAT(TextOf(path).status(),
+  EXPECT_THAT(AllOf(path).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("byte 4294967301 of 4294967302")));
 }
 

@@ -21,6 +21,7 @@ struct Function {
 #define OF_FUNCTION(Name, op, f, linear, elements) \
   {#op, [](double a, double b) -> double { return f; }, sizeof(linear) > 1, ::oneflow::Name},
 constexpr Function kFunctions[] = {ONEFLOW_BINARY_FUNCTIONS(OF_FUNCTION)};
+#undef OF_FUNCTION
 
 Tensors AddN(RefCall& c) {
   RefTensor y = c.in[0];

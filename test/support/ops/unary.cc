@@ -59,6 +59,7 @@ struct Function {
 #define OF_FUNCTION(Name, op, f, dx, precision, low, high) \
   {#op, [](double x) -> double { return f; }, low, high, ::oneflow::Name},
 constexpr Function kFunctions[] = {ONEFLOW_UNARY_FUNCTIONS(OF_FUNCTION)};
+#undef OF_FUNCTION
 
 constexpr const char kTypes[] = R"(
 scale(f32[2]) {alpha=0.5} = f32[2]

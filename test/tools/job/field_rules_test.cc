@@ -19,7 +19,7 @@ namespace {
 
 using ::google::protobuf::Descriptor;
 using ::google::protobuf::FieldDescriptor;
-using ::google::protobuf::Message;
+using ConfigMessage = ::google::protobuf::Message;
 using ::google::protobuf::Reflection;
 
 // A field, with the way to it from the config.
@@ -63,7 +63,7 @@ bool IsNumber(const FieldDescriptor& field) {
 bool IsText(const FieldDescriptor& field) { return field.type() == FieldDescriptor::TYPE_STRING; }
 bool IsPath(const pb::FieldRule& rule) { return rule.path() > pb::FieldRule::NONE; }
 
-void SetNumber(Message& message, const FieldDescriptor& field, long double value) {
+void SetNumber(ConfigMessage& message, const FieldDescriptor& field, long double value) {
   const Reflection& r = *message.GetReflection();
   const bool many = field.is_repeated();
   switch (field.cpp_type()) {
@@ -81,7 +81,7 @@ void SetNumber(Message& message, const FieldDescriptor& field, long double value
   }
 }
 
-void SetText(Message& message, const FieldDescriptor& field, const std::string& text) {
+void SetText(ConfigMessage& message, const FieldDescriptor& field, const std::string& text) {
   if (field.is_repeated()) return message.GetReflection()->AddString(&message, &field, text);
   message.GetReflection()->SetString(&message, &field, text);
 }
@@ -94,13 +94,13 @@ long double Allowed(const Interval& interval) {
 }
 
 // Sets what is required of all fields of the message, so that nothing is wrong with it.
-void MakeGood(Message& message) {
+void MakeGood(ConfigMessage& message) {
   for (int f = 0; f < message.GetDescriptor()->field_count(); ++f) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(f);
     const pb::FieldRule rule = RuleOf(field);
     if (field.message_type() != nullptr) {
       if (!rule.required()) continue;
-      Message& inner = *message.GetReflection()->MutableMessage(&message, &field);
+      ConfigMessage& inner = *message.GetReflection()->MutableMessage(&message, &field);
       MakeGood(inner);
       const google::protobuf::OneofDescriptor* const kinds = inner.GetDescriptor()->FindOneofByName("kind");
       if (kinds != nullptr) MakeGood(*inner.GetReflection()->MutableMessage(&inner, kinds->field(0)));
@@ -115,8 +115,8 @@ void MakeGood(Message& message) {
 }
 
 // The message that holds the field, in a config that is good, with one element of whatever is repeated on the way.
-Message& Holder(const Way& way, Message& config) {
-  Message* at = &config;
+ConfigMessage& Holder(const Way& way, ConfigMessage& config) {
+  ConfigMessage* at = &config;
   MakeGood(*at);
   for (size_t i = 0; i + 1 < way.fields.size(); ++i) {
     const Reflection& r = *at->GetReflection();
@@ -127,7 +127,7 @@ Message& Holder(const Way& way, Message& config) {
 }
 
 // What CheckFields() says of a config in which `change` was made to the field's message.
-absl::Status After(const Way& way, const std::function<void(Message&)>& change) {
+absl::Status After(const Way& way, const std::function<void(ConfigMessage&)>& change) {
   SourcedConfig config{.file = "j"};
   change(Holder(way, config.config));
   return CheckFields(config);
@@ -174,9 +174,9 @@ TEST(FieldRulesTest, ANumberOutsideOfItsRangeIsRefusedByName) {
     if (way.field().cpp_type() == FieldDescriptor::CPPTYPE_INT32)
       std::erase_if(outside, [](long double value) { return value > std::numeric_limits<int32_t>::max(); });
     if (is_double) outside.push_back(std::nan(""));
-    EXPECT_OK(After(way, [&](Message& m) { SetNumber(m, way.field(), Allowed(range)); }));
+    EXPECT_OK(After(way, [&](ConfigMessage& m) { SetNumber(m, way.field(), Allowed(range)); }));
     for (const long double value : outside) {
-      EXPECT_THAT(After(way, [&](Message& m) { SetNumber(m, way.field(), value); }),
+      EXPECT_THAT(After(way, [&](ConfigMessage& m) { SetNumber(m, way.field(), value); }),
                   StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(absl::StrCat("j: ", way.path(), ": ")),
                                                                      EndsWith(range.Complaint(!is_double)))))
           << static_cast<double>(value);
@@ -192,15 +192,15 @@ TEST(FieldRulesTest, ATextThatIsMissingOrUnknownIsRefusedByName) {
     SCOPED_TRACE(way.path());
     const pb::FieldRule rule = RuleOf(way.field());
     if (IsText(way.field()) && rule.required()) {
-      EXPECT_THAT(After(way, [&](Message& m) { SetText(m, way.field(), ""); }),
+      EXPECT_THAT(After(way, [&](ConfigMessage& m) { SetText(m, way.field(), ""); }),
                   StatusIs(absl::StatusCode::kInvalidArgument, absl::StrCat("j: ", way.path(), ": is missing")));
       ++required;
     }
     if (rule.one_of().empty()) continue;
     ++chosen;
     for (const std::string& text : rule.one_of())
-      EXPECT_OK(After(way, [&](Message& m) { SetText(m, way.field(), text); })) << text;
-    const absl::Status unknown = After(way, [&](Message& m) { SetText(m, way.field(), "something else"); });
+      EXPECT_OK(After(way, [&](ConfigMessage& m) { SetText(m, way.field(), text); })) << text;
+    const absl::Status unknown = After(way, [&](ConfigMessage& m) { SetText(m, way.field(), "something else"); });
     EXPECT_THAT(unknown, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(way.path() + ": 'something else'")));
     for (const std::string& text : rule.one_of()) EXPECT_THAT(unknown.message(), HasSubstr(text));
   }
@@ -223,7 +223,7 @@ TEST(FieldRulesTest, DefaultsAreValuesThatAreAllowed) {
     if (RuleOf(way.field()).default_().empty()) continue;
     SCOPED_TRACE(way.path());
     SourcedConfig config{.file = "j"};
-    Message& holder = Holder(way, config.config);
+    ConfigMessage& holder = Holder(way, config.config);
     holder.GetReflection()->ClearField(&holder, &way.field());
     FillDefaults(config.config);
     EXPECT_OK(CheckFields(config));
@@ -257,8 +257,8 @@ TEST(FieldRulesTest, EveryPathIsSeenAndMadeAbsolute) {
       const pb::FieldRule rule = RuleOf(way.field());
       pb::JobConfig config;
       pb::JobSpec spec;
-      Message& all = message == pb::JobConfig::descriptor() ? static_cast<Message&>(config) : spec;
-      Message* at = &all;
+      ConfigMessage& all = message == pb::JobConfig::descriptor() ? static_cast<ConfigMessage&>(config) : spec;
+      ConfigMessage* at = &all;
       for (size_t i = 0; i + 1 < way.fields.size(); ++i) {
         const Reflection& r = *at->GetReflection();
         at = way.fields[i]->is_repeated() ? r.AddMessage(at, way.fields[i]) : r.MutableMessage(at, way.fields[i]);

@@ -16,7 +16,7 @@ namespace {
 using Found = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 // The first way to `host` for datagrams: none is sent.
-absl::StatusOr<Found> Resolve(const std::string& host) {
+absl::StatusOr<Found> ResolveHost(const std::string& host) {
   addrinfo hints = {}, *found = nullptr;
   hints.ai_socktype = SOCK_DGRAM;
   const int failed = getaddrinfo(host.c_str(), "9", &hints, &found);
@@ -34,12 +34,12 @@ absl::StatusOr<std::string> Numbers(const sockaddr* address, socklen_t length) {
 }  // namespace
 
 absl::StatusOr<std::string> NumericAddress(const std::string& host) {
-  OF_ASSIGN_OR_RETURN(const Found found, Resolve(host));
+  OF_ASSIGN_OR_RETURN(const Found found, ResolveHost(host));
   return Numbers(found->ai_addr, found->ai_addrlen);
 }
 
 absl::StatusOr<std::string> AddressTowards(const std::string& host) {
-  OF_ASSIGN_OR_RETURN(const Found found, Resolve(host));
+  OF_ASSIGN_OR_RETURN(const Found found, ResolveHost(host));
   const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_storage mine = {};
   socklen_t length = sizeof(mine);

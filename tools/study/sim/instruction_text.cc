@@ -24,7 +24,7 @@ std::string TypesText(const Operands& operands) {
                        [](std::string* out, const pb::Operand& x) { absl::StrAppend(out, TypeText(x)); });
 }
 
-std::string ValueText(const pb::Attribute& attribute) {
+std::string AttributeText(const pb::Attribute& attribute) {
   switch (attribute.value_case()) {
     case pb::Attribute::kB:
       return attribute.b() ? "true" : "false";
@@ -52,7 +52,7 @@ std::string AttributesText(const pb::Instruction& instruction) {
   std::vector<std::string> texts;
   for (const pb::Attribute& attribute : instruction.attributes()) {
     if (Matters(instruction, attribute.name())) {
-      texts.push_back(absl::StrCat(attribute.name(), "=", ValueText(attribute)));
+      texts.push_back(absl::StrCat(attribute.name(), "=", AttributeText(attribute)));
     }
   }
   return texts.empty() ? "" : absl::StrCat(" {", absl::StrJoin(texts, " "), "}");

@@ -16,7 +16,7 @@
 namespace oneflow {
 namespace {
 
-constexpr absl::Duration kLimit = absl::Seconds(10);  // of waits that end at once when all is well
+constexpr absl::Duration kAwaitLimit = absl::Seconds(10);  // of waits that end at once when all is well
 
 ChildOptions Shell(const std::string& script) {
   ChildOptions options;
@@ -30,7 +30,7 @@ ChildExit RunChild(ChildOptions options) {
   ChildExit result{.exit_code = -1};
   auto child = ChildProcess::Start(std::move(options), [&result](ChildExit exit) { result = exit; });
   EXPECT_OK(child);
-  EXPECT_TRUE((*child)->WaitForExit(kLimit));
+  EXPECT_TRUE((*child)->WaitForExit(kAwaitLimit));
   return result;
 }
 
@@ -73,12 +73,12 @@ TEST(ChildProcessTest, StopAsksFirstAndKillsAfterTheGrace) {
                          stubborn_exit = exit;
                          stubborn_gone.Notify();
                        }));
-  ASSERT_OK(pipe->Await(kLimit));
+  ASSERT_OK(pipe->Await(kAwaitLimit));
   polite->Stop(absl::Hours(1));
   stubborn->Stop(absl::Milliseconds(20));
-  EXPECT_TRUE(polite_gone.WaitForNotificationWithTimeout(kLimit));
+  EXPECT_TRUE(polite_gone.WaitForNotificationWithTimeout(kAwaitLimit));
   EXPECT_EQ(polite_exit.signal, SIGTERM);
-  EXPECT_TRUE(stubborn_gone.WaitForNotificationWithTimeout(kLimit));
+  EXPECT_TRUE(stubborn_gone.WaitForNotificationWithTimeout(kAwaitLimit));
   EXPECT_EQ(stubborn_exit.signal, SIGKILL);
 }
 
@@ -88,7 +88,8 @@ TEST(ChildProcessTest, WhatAChildLeavesBehindDiesWithIt) {
   ChildOptions options = Shell("(read x < /dev/zero) & exit 0");
   options.passed_fd = pipe->write_fd();
   EXPECT_EQ(RunChild(options).exit_code, 0);
-  EXPECT_THAT(pipe->Await(kLimit).status(), StatusIs(absl::StatusCode::kUnavailable, "it ended before it was ready"));
+  EXPECT_THAT(pipe->Await(kAwaitLimit).status(),
+              StatusIs(absl::StatusCode::kUnavailable, "it ended before it was ready"));
 }
 
 // Descriptor 3 may be the one that is passed, or the one by which the child says that it cannot start.
@@ -132,7 +133,7 @@ TEST(ReadyPipeTest, ALineArrivesAndSilenceEndsAtTheLimit) {
   ChildOptions options = Shell("echo 127.0.0.1:7000 >&3");
   options.passed_fd = pipe->write_fd();
   RunChild(options);
-  EXPECT_EQ(*pipe->Await(kLimit), "127.0.0.1:7000");
+  EXPECT_EQ(*pipe->Await(kAwaitLimit), "127.0.0.1:7000");
 
   ASSERT_OK_AND_ASSIGN(const auto silent, ReadyPipe::Make());
   options.passed_fd = silent->write_fd();

@@ -5,7 +5,7 @@
 namespace oneflow {
 namespace {
 
-pb::TimedValue Value(int step) {
+pb::TimedValue ValueAt(int step) {
   pb::TimedValue value;
   value.mutable_value()->set_step(step);
   return value;
@@ -19,16 +19,16 @@ pb::FromWorker PhaseDone() {
 
 TEST(ReportQueueTest, AFullBatchLeavesAtOnce) {
   ReportQueue queue(absl::InfiniteDuration());
-  for (int i = 0; i < ReportQueue::kBatch + 1; ++i) queue.AddFetched(Value(i));
+  for (int i = 0; i < ReportQueue::kBatch + 1; ++i) queue.AddFetched(ValueAt(i));
   EXPECT_EQ(queue.Pop()->fetched().values_size(), ReportQueue::kBatch);
 }
 
 TEST(ReportQueueTest, ValuesLeaveBeforeWhatIsSaidAfterThem) {
   ReportQueue queue(absl::InfiniteDuration());
-  queue.AddFetched(Value(0));
-  queue.AddFetched(Value(1));
+  queue.AddFetched(ValueAt(0));
+  queue.AddFetched(ValueAt(1));
   queue.Add(PhaseDone());
-  queue.AddFetched(Value(2));
+  queue.AddFetched(ValueAt(2));
   queue.Close();
   EXPECT_EQ(queue.Pop()->fetched().values_size(), 2);
   EXPECT_TRUE(queue.Pop()->has_phase_done());
@@ -38,7 +38,7 @@ TEST(ReportQueueTest, ValuesLeaveBeforeWhatIsSaidAfterThem) {
 
 TEST(ReportQueueTest, ALonelyValueLeavesWhenItHasLingered) {
   ReportQueue queue(absl::ZeroDuration());
-  queue.AddFetched(Value(0));
+  queue.AddFetched(ValueAt(0));
   EXPECT_EQ(queue.Pop()->fetched().values_size(), 1);
 }
 
