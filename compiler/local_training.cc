@@ -181,17 +181,4 @@ absl::StatusOr<Program> ExchangeGraphs(const Graph& trained, const CompileOption
   return Exchange(trained, options, ops, variables, own.name).Graphs();
 }
 
-absl::Status ForEachGraph(const Program& program, const CompileOptions& options, const OpRegistry& ops,
-                          const VariableDists& variables, absl::FunctionRef<absl::Status(const Graph&)> fn) {
-  bool exchanges = options.local_training.has_value();
-  for (const Graph& graph : program) {
-    OF_RETURN_IF_ERROR(fn(graph));
-    if (!exchanges || !graph.is_trained()) continue;
-    exchanges = false;
-    OF_ASSIGN_OR_RETURN(const Program between, ExchangeGraphs(graph, options, ops, variables));
-    for (const Graph& exchange : between) OF_RETURN_IF_ERROR(fn(exchange));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace oneflow

@@ -26,7 +26,6 @@
 
 #include <string>
 
-#include "absl/functional/function_ref.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/options.h"
 #include "oneflow_core/graph_editor.h"
@@ -55,11 +54,5 @@ Tensor MeanOfOwn(GraphEditor& editor, const Tensor& x, const std::string& axis, 
 // the user wrote it. InvalidArgument if a variable that is averaged is not f32, or there is no such penalty.
 absl::StatusOr<Program> ExchangeGraphs(const Graph& trained, const CompileOptions& options, const OpRegistry& ops,
                                        const VariableDists& variables);
-
-// Calls `fn` for the graphs of a job in the order in which they are compiled: those of the program, and behind the
-// first that is trained the plans beside it. `fn` adds to `variables` where the graph's lie, as RunPasses does. The
-// first error of `fn` or of ExchangeGraphs.
-absl::Status ForEachGraph(const Program& program, const CompileOptions& options, const OpRegistry& ops,
-                          const VariableDists& variables, absl::FunctionRef<absl::Status(const Graph&)> fn);
 
 }  // namespace oneflow

@@ -92,6 +92,13 @@ struct CompressGroup {
   bool exact = false;
 };
 
+// The number of each matrix is chosen while the job runs, by the errors that codes would make (compiler/code_choices.h).
+struct ChoiceOptions {
+  double low = 0.5, high = 2;  // candidates are from this many times its usual number to this many times
+  double alpha = 1;            // of the errors that the usual numbers would make
+  bool squared = true;         // errors are added up by their squares
+};
+
 // Gradients travel along an axis as codes (passes/edges/codec.h).
 struct CompressOptions {
   std::string axis;                        // its name, or a role of which the mesh has one axis
@@ -99,6 +106,9 @@ struct CompressOptions {
   double parameter = 0;                    // of the codec: its rank, density, ...
   int64_t bucket = 128;                    // elements that share a range, of a codec that quantises: a multiple of 8
   std::vector<CompressGroup> groups = {};  // a variable has the first whose pattern matches its name
+  std::optional<ChoiceOptions> choice = {};
+  std::set<std::string> exact = {};    // plans whose gradients are summed exactly: of the beginning
+  std::set<std::string> windows = {};  // plans of the steps whose gradients errors are measured on
 };
 
 // Ranks along an axis train by themselves, each group on its own samples, and take the mean of their weights now and

@@ -6,7 +6,7 @@
 
 #include "compiler/explain/gradients.h"
 #include "compiler/explain/origins.h"
-#include "compiler/local_training.h"
+#include "compiler/job_graphs.h"
 
 namespace oneflow {
 namespace {

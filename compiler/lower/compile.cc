@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "compiler/boxed_graph.h"
+#include "compiler/job_graphs.h"
 #include "compiler/local_training.h"
 #include "compiler/lower/library_memory.h"
 #include "compiler/lower/lower.h"

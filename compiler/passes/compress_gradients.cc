@@ -1,12 +1,13 @@
 // Gradients that travel as codes along one axis of the mesh. What is new serves the variable; the last of it that is a
 // reduction is its gradient from then on (VariableGradients).
-#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "compiler/code_choices.h"
 #include "compiler/parameter_groups.h"
-#include "compiler/passes/edges/codec.h"
+#include "compiler/passes/edges/coding.h"
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/functional.h"
@@ -24,32 +25,25 @@ class GradientCompressor {
 
   absl::StatusOr<Graph> Run() {
     OF_ASSIGN_OR_RETURN(axis_, FindAxis(mesh_, options_.axis, "compress.axis"));
+    coding_.emplace(options_, codec_, mesh_.AxisSize(axis_));
     const std::vector<ValueId> gradients = VariableGradients(editor_.graph());
     OF_RETURN_IF_ERROR(CheckGroups(gradients));
     for (NodeId id = 0; id < static_cast<NodeId>(gradients.size()); ++id) {
-      if (gradients[id] >= 0 && IsWorthIt(id)) Compress(id, gradients[id]);
+      if (gradients[id] < 0 || !coding_->IsCoded(editor_.graph().node(id).name, ShapeOf(id))) continue;
+      Compress(id, gradients[id]);
     }
     return editor_.Finish();
   }
 
  private:
-  // The group of a variable; null: none has it.
-  const CompressGroup* GroupOf(NodeId variable) const {
-    const std::string& name = editor_.graph().node(variable).name;
-    for (const CompressGroup& group : options_.groups) {
-      if (MatchesPattern(group.match, name)) return &group;
-    }
-    return nullptr;
-  }
-
   // Each has a matrix.
   absl::Status CheckGroups(const std::vector<ValueId>& gradients) const {
     std::set<const CompressGroup*> used;
     std::vector<std::string> names;
     for (NodeId id = 0; id < static_cast<NodeId>(gradients.size()); ++id) {
       if (gradients[id] < 0 || ShapeOf(id).rank() < 2) continue;
-      used.insert(GroupOf(id));
       names.push_back(editor_.graph().node(id).name);
+      used.insert(coding_->GroupOf(names.back()));
     }
     for (const CompressGroup& group : options_.groups) {
       if (used.count(&group) > 0) continue;
@@ -59,25 +53,8 @@ class GradientCompressor {
     return absl::OkStatus();
   }
 
-  // What its codec is asked for.
-  CompressOptions OptionsOf(NodeId variable) const {
-    CompressOptions options = options_;
-    const CompressGroup* const group = GroupOf(variable);
-    if (group != nullptr && group->parameter != 0) options.parameter = group->parameter;
-    return options;
-  }
-
   const Shape& ShapeOf(NodeId variable) const {
     return editor_.graph().value(editor_.graph().node(variable).outputs[0]).type.shape;
-  }
-
-  // A matrix or larger, whose codes are fewer bytes than its elements.
-  bool IsWorthIt(NodeId variable) const {
-    const Shape& shape = ShapeOf(variable);
-    const CompressGroup* const group = GroupOf(variable);
-    if (shape.rank() < 2 || shape.count() == 0 || (group != nullptr && group->exact)) return false;
-    const double n = static_cast<double>(shape[0]), m = static_cast<double>(shape.count()) / n;
-    return codec_.bytes(n, m, mesh_.AxisSize(axis_), OptionsOf(variable)) < 4 * n * m;
   }
 
   // How the gradient lies as a matrix along all axes but the codec's and that of the stages.
@@ -96,12 +73,24 @@ class GradientCompressor {
   }
 
   // The sum of the gradient's addends, as a matrix.
-  Tensor SumOf(const std::string& variable, Tensor addends, const Shape& shape, const SbpHint& hint,
-               const CompressOptions& options) {
+  Tensor SumOf(const std::string& variable, Tensor addends, const Shape& shape, const SbpHint& hint) {
     const GraphBuilder::Scope scope(editor_, absl::StrCat(variable, "/compress"));
     if (addends.type().dtype != DType::kFloat32) addends = editor_.Op1("cast", {addends}, {{"dtype", "f32"}});
     if (shape.rank() != 2) addends = Reshape(addends, {shape[0], shape.count() / shape[0]});
-    CodecStep step(editor_, addends, axis_, mesh_.AxisSize(axis_), Whole(hint, shape.rank()), options);
+    const CompressOptions options = coding_->OptionsOf(variable);
+    CodeSize size;
+    if (options.choice.has_value()) {
+      const CodeCounts counts = coding_->CountsOf(variable, shape);
+      size = {counts.counts.back(), CountVariable(editor_, counts)};
+    } else if (codec_.count != nullptr) {
+      size.room =
+          codec_.count(static_cast<double>(addends.shape()[0]), static_cast<double>(addends.shape()[1]), options);
+    }
+    CodecStep step(editor_, addends, axis_, mesh_.AxisSize(axis_), Whole(hint, shape.rank()), options, size);
+    if (options.windows.count(editor_.graph().name()) > 0) {
+      const Tensor window = step.OwnState(kCodeWindow, addends.shape(), /*split=*/true);
+      step.Set(window, window + step.AsRows(addends));
+    }
     return codec_.sum(step);
   }
 
@@ -113,7 +102,7 @@ class GradientCompressor {
     editor_.set_placement_hint(variable.at);
     editor_.set_role(Role::kUpdate, -1, id);
     const std::string& name = variable.name;
-    const Tensor sum = SumOf(name, Tensor(&editor_, gradient), type.shape, hint, OptionsOf(id));
+    const Tensor sum = SumOf(name, Tensor(&editor_, gradient), type.shape, hint);
     editor_.set_role(Role::kReduction, -1, id);
     editor_.Op1("reshape", {sum}, {{"shape", type.shape.dims()}}, std::source_location::current(),
                 absl::StrCat(name, "/grad_sum"));
@@ -124,6 +113,7 @@ class GradientCompressor {
   const CompressOptions& options_;
   const Codec& codec_;
   std::string axis_;
+  std::optional<Coding> coding_;
 };
 
 absl::Status CheckParameter(const Codec& codec, double parameter) {
@@ -139,6 +129,7 @@ absl::Status CheckParameter(const Codec& codec, double parameter) {
 absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
   if (!graph.is_trained() || !context.options.compress.has_value()) return false;
   const CompressOptions& options = *context.options.compress;
+  if (options.exact.count(graph.name()) > 0) return false;
   OF_ASSIGN_OR_RETURN(const Codec* const codec, FindCodec(options.codec));
   OF_RETURN_IF_ERROR(CheckParameter(*codec, options.parameter));
   for (const CompressGroup& group : options.groups) {
@@ -155,6 +146,10 @@ absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
   if (options.bucket < 8 || options.bucket % 8 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("compress.bucket is ", options.bucket, " but must be a multiple of 8"));
+  }
+  if (options.choice.has_value() && codec->errors == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("compress.adaptive: a ", codec->parameter, " of ", codec->name, " cannot be chosen"));
   }
   if (ScalesLoss(graph)) {
     return absl::InvalidArgumentError(

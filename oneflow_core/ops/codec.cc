@@ -1,5 +1,7 @@
 // What edges with a policy are made of (compiler/passes/edges/). addends speaks of ranks, not of logical tensors, and
-// only the compiler adds it. quantize cuts the range of a row, which is a bucket, into 2^bits - 1 equal parts.
+// only the compiler adds it. choose_codes gives of each tensor the count of one candidate (oneflow_core/code_choice.h);
+// quantize cuts the range of a row, which is a bucket, into 2^bits - 1 equal parts.
+#include "oneflow_core/code_choice.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 
@@ -73,6 +75,39 @@ absl::StatusOr<Types> InferDequantize(const InferContext& c) {
   return Outputs({WithColumns(codes, DType::kFloat32, bytes / bits * 8)});
 }
 
+// Errors of the candidates of all tensors, one tensor after another, as `counts` and `bytes` are. `sizes`: how many
+// candidates each tensor has; `usual`: which of its own it has without a choice.
+absl::StatusOr<Types> InferChooseCodes(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"errors", kFloat32, Exactly(1)}}));
+  OF_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, IntsAttr(c.attrs, "sizes"));
+  OF_ASSIGN_OR_RETURN(const std::vector<int64_t> usual, IntsAttr(c.attrs, "usual"));
+  OF_ASSIGN_OR_RETURN(const double alpha, NumberAttr(c.attrs, "alpha"));
+  if (!(alpha >= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute 'alpha' is ", alpha, " but must be at least 1"));
+  }
+  if (usual.size() != sizes.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute 'usual' has ", usual.size(), " numbers, but 'sizes' has ", sizes.size()));
+  }
+  int64_t all = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 1 || sizes[i] > kMostCodeCandidates || usual[i] < 0 || usual[i] >= sizes[i]) {
+      return absl::InvalidArgumentError(absl::StrCat("attributes 'sizes' and 'usual': tensor ", i, " has candidate ",
+                                                     usual[i], ", counted from 0, of ", sizes[i], ", and may have ",
+                                                     kMostCodeCandidates));
+    }
+    all += sizes[i];
+  }
+  OF_RETURN_IF_ERROR(CheckType("errors", c.inputs[0], {DType::kFloat32, {all}}, "attribute 'sizes'"));
+  for (const char* name : {"counts", "bytes"}) {
+    OF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IntsAttr(c.attrs, name));
+    if (static_cast<int64_t>(numbers.size()) == all) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute '", name, "' has ", numbers.size(), " numbers, but there are ", all, " candidates"));
+  }
+  return Outputs({{DType::kInt32, {static_cast<int64_t>(sizes.size())}}});
+}
+
 }  // namespace
 
 void AddCodecOps(OpRegistry& registry) {
@@ -86,6 +121,7 @@ void AddCodecOps(OpRegistry& registry) {
                 .infer = InferQuantize,
                 .flops = FlopsOfInput,
                 .random = true});
+  registry.Add({.name = "choose_codes", .kind = OpKind::kCall, .infer = InferChooseCodes});
   registry.Add({.name = "dequantize", .rule = "...k,...r->...c; linear 1; whole c k r", .infer = InferDequantize});
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "compiler/code_choices.h"
 #include "compiler/lower/program_text.h"
 #include "gtest/gtest.h"
 #include "oneflow_core/ops/ops.h"
@@ -26,6 +27,7 @@ namespace oneflow::testing {
 struct Outcome {
   std::vector<double> losses;
   std::map<std::string, std::vector<double>> fetched;  // by name, what every step of training gave
+  std::map<std::string, std::vector<double>> choices;  // by matrix, what was chosen (compiler/code_choices.h)
   EngineStats stats;
   int64_t predicted_bytes = 0;
   int64_t planned_bytes = 0;
@@ -97,6 +99,9 @@ class LayoutsLaw : public ::testing::Test {
     }
     for (const pb::Rank& rank : program.ranks()) outcome.planned_bytes += BytesOfZones(rank);
     const auto take = [&](const pb::JobEvent& event) {
+      if (event.fetched().plan() == kChoicePlan) {
+        outcome.choices[event.fetched().name()].push_back(event.fetched().values(0));
+      }
       if (event.fetched().plan() != "train") return;
       auto& values = outcome.fetched[event.fetched().name()];
       values.resize(steps_, std::nan(""));

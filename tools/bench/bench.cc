@@ -21,6 +21,7 @@
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/edges_co2.h"
+#include "tools/bench/edges_lgreco.h"
 #include "tools/bench/elementwise.h"
 #include "tools/bench/gemm.h"
 #include "tools/bench/graph_contest.h"
@@ -94,6 +95,7 @@ constexpr struct {
     {"boxing", MakeBoxingCase},
     {"checkpoint", MakeCheckpointCase},
     {"edges-co2", MakeEdgesCo2Case},
+    {"edges-lgreco", MakeEdgesLgrecoCase},
     {"elementwise", MakeElementwiseCase},
     {"gemm", MakeGemmCase},
     {"gpt2-124m", MakeGpt2Case},

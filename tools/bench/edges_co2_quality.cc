@@ -13,6 +13,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
+#include "tools/bench/header_text.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 
@@ -21,37 +22,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kHeaders[] = "/usr/include/c++";
-constexpr size_t kTextBytes = 3'660'000;
 constexpr int64_t kWindow = 16, kVectorOfByte = 16, kBytes = 256;
 constexpr int64_t kLayerWidths[] = {192, 128, kBytes};
 constexpr int64_t kGroupsOfQuality = 4, kBatchOfGroup = 16, kQualityTau = 12;
 constexpr int64_t kLongSteps = 5760, kShortSteps = 1920;
 constexpr int kQualitySeeds = 3;
-
-// The headers one after another, by their paths.
-absl::StatusOr<std::string> WriteText(const std::string& dir) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(kHeaders, error), end; !error && it != end; it.increment(error)) {
-    if (it->is_regular_file()) files.push_back(it->path());
-  }
-  std::sort(files.begin(), files.end());
-  std::string text;
-  for (const fs::path& file : files) {
-    std::ifstream stream(file, std::ios::binary);
-    text.append(std::istreambuf_iterator<char>(stream), {});
-    if (text.size() >= kTextBytes) break;
-  }
-  if (text.size() < kTextBytes) {
-    return absl::NotFoundError(absl::StrCat("'", kHeaders, "' has ", text.size(), " bytes of headers of the C++ ",
-                                            "library; ", kTextBytes, " are trained on"));
-  }
-  text.resize(kTextBytes);
-  const std::string path = absl::StrCat(dir, "/headers");
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
 
 // The loss of predicting the byte behind each window.
 absl::StatusOr<Graph> NextByte(const OpRegistry& ops, const std::string& name, const std::string& path, int64_t batch) {
@@ -135,8 +110,10 @@ class QualityMeter {
 }  // namespace
 
 absl::StatusOr<Co2Quality> MeasureCo2Quality(const BenchContext& context) {
-  OF_ASSIGN_OR_RETURN(std::string text, WriteText(context.dir));
-  QualityMeter meter(context, std::move(text));
+  OF_ASSIGN_OR_RETURN(const std::string text, HeaderText());
+  const std::string path = absl::StrCat(context.dir, "/headers");
+  std::ofstream(path, std::ios::binary) << text;
+  QualityMeter meter(context, path);
   const std::pair<const char*, QualityRun> runs[] = {
       {"exact", {""}},
       {"LocalSGD", {"delay: 0"}},

@@ -18,7 +18,7 @@
 #include "compiler/boxed_graph.h"
 #include "compiler/explain/explain.h"
 #include "compiler/explain/html.h"
-#include "compiler/local_training.h"
+#include "compiler/job_graphs.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_check.h"
 #include "compiler/lower/plan_diff.h"

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "compiler/code_choices.h"
 #include "tools/job/visible_text.h"
 
 namespace oneflow {
@@ -40,11 +42,22 @@ std::string Duration(double seconds) {
   return absl::StrFormat("%d:%02d", s / 60, s % 60);
 }
 
+size_t NumFetched(const pb::ClassPlan& plan) {
+  size_t count = 0;
+  for (const pb::ClassActor& actor : plan.actors()) {
+    for (const pb::ClassInstruction& instruction : actor.instructions()) count += instruction.op() == "fetch";
+  }
+  return count;
+}
+
+constexpr size_t kMostCodesShown = 8;
+
 }  // namespace
 
 Progress::Progress(const pb::JobSpec& spec, const pb::PlanSet& plan, Options options)
     : spec_(spec), options_(std::move(options)), sizes_(spec) {
   for (const pb::ClassPlan& one : plan.plans()) {
+    if (one.name() == kChoicePlan) num_codes_ = NumFetched(one);
     if (one.name() != "train") continue;
     for (const pb::ClassActor& actor : one.actors()) {
       for (const pb::ClassInstruction& instruction : actor.instructions()) {
@@ -85,6 +98,7 @@ void Progress::OnState(int64_t time_us, const pb::StateChange& state) {
   // Another attempt: what this one had only begun to say is not said to its end.
   WritePending();
   partial_.clear();
+  codes_.clear();
   evaluating_.clear();
   generated_.clear();
   PrintLine(state.message());
@@ -102,9 +116,29 @@ void Progress::OnFetched(int64_t time_us, const pb::FetchedValue& value) {
     OnTrained(time_us, std::move(complete));
   } else if (value.plan() == "generate") {
     for (const double token : value.values()) generated_ += static_cast<char>(static_cast<int>(token));
+  } else if (value.plan() == kChoicePlan) {
+    codes_step_ = value.step() + 1;
+    codes_[value.name()] = static_cast<int64_t>(value.values(0));
+    if (codes_.size() == num_codes_) PrintCodes();
   } else {
     evaluating_[value.name()].Add(value);
   }
+}
+
+void Progress::PrintCodes() {
+  std::vector<std::string> pairs, fields;
+  for (const auto& [name, count] : codes_) {
+    if (pairs.size() < kMostCodesShown) pairs.push_back(absl::StrCat(name, " ", count));
+    fields.push_back(absl::StrCat("\"", name, "\": ", count));
+  }
+  if (codes_.size() > pairs.size()) pairs.push_back(absl::StrCat("and ", codes_.size() - pairs.size(), " more"));
+  PrintLine(absl::StrCat("codes after step ", codes_step_, ": ", absl::StrJoin(pairs, ", ")));
+  if (options_.metrics_line) {
+    WritePending();
+    options_.metrics_line(
+        absl::StrCat("{\"step\": ", codes_step_, ", \"codes\": {", absl::StrJoin(fields, ", "), "}}"));
+  }
+  codes_.clear();
 }
 
 void Progress::OnTrained(int64_t time_us, Step step) {

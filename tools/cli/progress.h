@@ -60,6 +60,7 @@ class Progress {
   void PrintLine(const std::string& text);  // on a line of its own
   void PrintStep(int64_t time_us, const Step& step, bool force);
   void PrintSkipped(const Step& step);
+  void PrintCodes();
   // "step  120/750  loss 2.1034  lr 0.00198"
   std::string StepText(const Step& step) const;
   void WritePending();
@@ -78,6 +79,10 @@ class Progress {
   bool line_open_ = false;  // the cursor stands behind an in-place line
   int64_t trained_ = 0;     // training steps
   int64_t skipped_ = 0;     // those among them that changed no weight
+
+  size_t num_codes_ = 0;  // that are chosen at a time (compiler/code_choices.h)
+  std::map<std::string, int64_t> codes_;
+  int64_t codes_step_ = 0;
 
   std::map<std::string, WeightedMean> evaluating_;  // by name
   std::map<std::string, double> evaluation_;

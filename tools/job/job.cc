@@ -16,6 +16,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/job/cluster.h"
+#include "tools/job/compress.h"
 #include "tools/job/data.h"
 #include "tools/job/evaluation.h"
 #include "tools/job/fallbacks.h"
@@ -82,14 +83,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.recompute.first = config.recompute().layers();
   options.recompute.gathers = config.recompute().gathers();
   options.precision = PrecisionOf(config.precision());
-  if (config.has_compress()) {
-    const pb::Compress compress = WithDefaults(config.compress());
-    options.compress = {compress.axis(), pb::Compress::Family_Name(compress.family()), compress.default_(),
-                        compress.bucket()};
-    for (const pb::Compress::Group& group : compress.groups()) {
-      options.compress->groups.push_back({group.match(), group.value(), group.exact()});
-    }
-  }
+  options.compress = CompressOf(config);
   options.local_training = LocalTrainingOf(config);
   options.keep_gradients = !config.save_gradients().empty();
   options.checkpoints = config.has_checkpoint();
@@ -244,7 +238,8 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   const pb::JobConfig& c = config.config;
   job.program = std::move(program);
   AddRamp(c, job.program);
-  AddExactSteps(c, job.program);
+  AddSyncSteps(c, job.program);
+  AddCompressSteps(c, job.program);
   const uint64_t seed = WithDefaults(c).seed();
   OF_RETURN_IF_ERROR(PrepareData(seed, config, opens_files, job.program));
   if (opens_files) OF_RETURN_IF_ERROR(CheckFiles(config));
@@ -260,6 +255,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   *job.spec.mutable_phases() = MakePhases(c, job.program, cut);
   FillRamp(c, job.spec);
   FillSync(c, job.spec);
+  FillCompress(c, job.spec);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
   job.spec.set_seed(seed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "tools/job/exact_steps.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/meshes.h"
 
@@ -68,14 +69,8 @@ std::optional<LocalTrainingOptions> LocalTrainingOf(const pb::JobConfig& config)
   return options;
 }
 
-void AddExactSteps(const pb::JobConfig& config, Program& program) {
-  if (config.sync().co2().warmup_steps() == 0) return;
-  const auto train =
-      std::find_if(program.begin(), program.end(), [](const Graph& graph) { return graph.name() == "train"; });
-  if (train == program.end()) return;
-  Graph exact = *train;
-  exact.set_name(kExactPlan);
-  program.insert(train + 1, std::move(exact));
+void AddSyncSteps(const pb::JobConfig& config, Program& program) {
+  if (config.sync().co2().warmup_steps() > 0) AddTrainAs(kExactPlan, program);
 }
 
 void FillSync(const pb::JobConfig& config, pb::JobSpec& spec) {
@@ -87,12 +82,7 @@ void FillSync(const pb::JobConfig& config, pb::JobSpec& spec) {
     rule.set_every(co2.tau());
     rule.set_late(co2.delay() > 0);
     rule.set_first_step(std::min(co2.warmup_steps(), config.train().steps()));
-    if (rule.first_step() == 0) continue;
-    pb::RampStage& stage = *phase.mutable_train()->add_ramp();
-    stage.set_plan(kExactPlan);
-    stage.set_end_step(rule.first_step());
-    stage.set_samples_per_step(spec.samples_per_step());
-    stage.set_rows_per_step(spec.rows_per_step());
+    FillExactSteps(rule.first_step(), spec, *phase.mutable_train());
   }
 }
 

@@ -17,8 +17,6 @@
 
 namespace oneflow {
 
-inline constexpr char kExactPlan[] = "train/exact";
-
 // The groups of a job: ranks along the axis; 1 where it has no sync. REQUIRES: CheckSync() has found nothing.
 int64_t NumGroups(const pb::JobConfig& config);
 
@@ -28,7 +26,7 @@ void CheckSync(const pb::JobConfig& config, Checker& check);
 std::optional<LocalTrainingOptions> LocalTrainingOf(const pb::JobConfig& config);
 
 // Adds the graph of the exact steps to a program that trains, if there are any.
-void AddExactSteps(const pb::JobConfig& config, Program& program);
+void AddSyncSteps(const pb::JobConfig& config, Program& program);
 
 // When the plans run: in the job's phase of training.
 void FillSync(const pb::JobConfig& config, pb::JobSpec& spec);

@@ -11,6 +11,7 @@
 #include "tools/job/attributes.h"
 #include "tools/job/checker.h"
 #include "tools/job/cluster.h"
+#include "tools/job/compress.h"
 #include "tools/job/custom.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/meshes.h"
@@ -125,6 +126,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   if (check.status().ok()) CheckRamp(c, check);
   if (check.status().ok()) CheckSync(c, check);
+  if (check.status().ok()) CheckCompress(c, check);
   CheckOptimizer(train.optimizer(), check);
   check.Require(!train.has_lora() || !train.lora().match().empty(), "train.lora.match", "is missing");
   check.Require(train.average().save_weights().empty() || train.steps() > 0, "train.average.save_weights",

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/code_choices.h"
 #include "tools/job/visible_text.h"
 
 namespace oneflow {
@@ -77,6 +78,8 @@ void JobHistory::OnFetched(int64_t time_us, const pb::FetchedValue& value) {
     for (const double token : value.values()) {
       if (generated_.size() < kMostText) generated_ += static_cast<char>(static_cast<int>(token));
     }
+  } else if (value.plan() == kChoicePlan) {
+    if (Curve* const curve = CurveOf(absl::StrCat("codes/", value.name()))) curve->Add(value.step(), value.values(0));
   } else if (value.plan() != kStepsOf) {
     sums_[value.plan()][value.name()].Add(value);
   } else if (value.values_size() == 1) {

@@ -8,6 +8,9 @@
 //                 ──► levels again ──► all-gather ──► sum [nm] B
 //   random-k      addends [nm] P ──► those that are drawn [k] P ──► all-reduce ──► in their places, times nm / k
 //
+// Where the number of a matrix is chosen while the job runs, a code has room for the largest candidate, and what is
+// used of it travels as ragged rows: elements of a rank, or columns of a factor.
+//
 // PowerSGD and top-k add what they leave out of a step to the next one (error feedback), so that
 //
 //   everything that was used + the error that is left = everything that was given
@@ -26,6 +29,12 @@
 
 namespace oneflow {
 
+// How many elements of a rank, or columns of a factor, a code has.
+struct CodeSize {
+  int64_t room = 0;  // Codec::count of the largest candidate; 0 of a codec without it
+  Tensor used = {};  // i32[], how many travel; invalid: all
+};
+
 // The exchange of one gradient, as a codec writes it. State that it declares belongs to the variable and is saved in
 // checkpoints. Tensors are f32; [n,m] is the gradient as a matrix, its first dimension by all others.
 class CodecStep {
@@ -33,13 +42,14 @@ class CodecStep {
   // Borrows the editor, whose scope is the variable's. `addends`: the gradient [n,m], whose addends lie on the `ranks`
   // ranks along `axis`. `whole`: how it lies along the other axes.
   CodecStep(GraphEditor& editor, const Tensor& addends, std::string axis, int64_t ranks, SbpHint whole,
-            const CompressOptions& options);
+            const CompressOptions& options, const CodeSize& size);
 
   const Tensor& addends() const { return addends_; }
   int64_t ranks() const { return ranks_; }
   const CompressOptions& options() const { return options_; }
   int64_t rows() const { return addends_.shape()[0]; }
   int64_t columns() const { return addends_.shape()[1]; }
+  int64_t room() const { return size_.room; }
 
   // State that all ranks have alike.
   Tensor State(absl::string_view suffix, const Shape& shape, absl::string_view init);
@@ -57,6 +67,12 @@ class CodecStep {
   Tensor Across(const Tensor& x);
   // x with all rows on all ranks.
   Tensor Everywhere(const Tensor& x);
+  // The same of x [ranks, room], of whose columns those that are used travel: behind them are zeros.
+  Tensor EverywhereUsed(const Tensor& x);
+  // x [ranks, room] with zeros behind the columns that are used.
+  Tensor OnlyUsed(const Tensor& x);
+  // The sum of the addends x [n, room], of whose columns those that are used travel: behind them are zeros.
+  Tensor SumUsedColumns(const Tensor& x);
   // x, which a node of this step makes: along the axis it is made like that, and not moved first. Otherwise selection
   // may find it cheaper to move small gradients whole.
   Tensor Made(const Tensor& x, Sbp sbp);
@@ -65,6 +81,7 @@ class CodecStep {
 
  private:
   SbpHint Along(Sbp sbp, bool split, int shift) const;
+  Tensor KeepUsed(const Tensor& x);
 
   GraphEditor& editor_;
   const Tensor addends_;
@@ -72,6 +89,8 @@ class CodecStep {
   const int64_t ranks_;
   const SbpHint whole_;
   const CompressOptions& options_;
+  const CodeSize size_;
+  Tensor counts_;  // size_.used of each rank, which travel beside what is used: one for all values
 };
 
 struct Codec {
@@ -84,7 +103,16 @@ struct Codec {
   double (*bytes)(double n, double m, double ranks, const CompressOptions& options);
   // The sum over all ranks, as it is used; [n,m].
   Tensor (*sum)(CodecStep& step);
+  // How many elements of a rank, or columns of a factor, an [n,m] matrix takes. Null, as `errors`: the number of such a
+  // code cannot be chosen while the job runs.
+  int64_t (*count)(double n, double m, const CompressOptions& options) = nullptr;
+  // Squared errors, f32[counts], that codes of so many would make of x [n,m], which is whole on every rank. The counts
+  // rise.
+  Tensor (*errors)(GraphEditor& editor, const Tensor& x, const std::vector<int64_t>& counts) = nullptr;
 };
+
+// |x|^2 less the sums of the first counts[i] of `squares`, f32[counts]: what is left of x without so many parts of it.
+Tensor SquaresBeyond(const Tensor& x, const Tensor& squares, const std::vector<int64_t>& counts);
 
 absl::Span<const Codec> Codecs();
 // InvalidArgument, with the names of all, if there is none of that name.

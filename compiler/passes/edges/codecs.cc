@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/passes/edges/codec.h"
+#include "oneflow_core/functional.h"
 
 namespace oneflow {
 
@@ -20,14 +21,23 @@ absl::StatusOr<const Codec*> FindCodec(absl::string_view name) {
       absl::StrCat("there is no codec '", name, "'; there are ", absl::StrJoin(Codecs(), ", ", append_name)));
 }
 
+Tensor SquaresBeyond(const Tensor& x, const Tensor& squares, const std::vector<int64_t>& counts) {
+  std::vector<double> last;
+  for (const int64_t count : counts) last.push_back(static_cast<double>(count - 1));
+  const auto size = static_cast<int64_t>(counts.size());
+  const Tensor sums = Gather(Cumsum(squares, 0), Constant(*x.builder(), {DType::kInt32, Shape({size})}, last));
+  return Relu(Sub(ReduceSum(Square(x)), sums));
+}
+
 CodecStep::CodecStep(GraphEditor& editor, const Tensor& addends, std::string axis, int64_t ranks, SbpHint whole,
-                     const CompressOptions& options)
+                     const CompressOptions& options, const CodeSize& size)
     : editor_(editor),
       addends_(addends),
       axis_(std::move(axis)),
       ranks_(ranks),
       whole_(std::move(whole)),
-      options_(options) {}
+      options_(options),
+      size_(size) {}
 
 // How a value lies: `sbp` along the codec's axis; along the others as the gradient does, with `shift` dimensions before
 // those of the matrix.
@@ -61,6 +71,27 @@ Tensor CodecStep::InAddends(const Tensor& x, bool split) { return x.To(Along(Sbp
 Tensor CodecStep::Across(const Tensor& x) { return x.To({{axis_, Sbp::Split(1)}}); }
 
 Tensor CodecStep::Everywhere(const Tensor& x) { return x.To({{axis_, Sbp::Broadcast()}}); }
+
+Tensor CodecStep::KeepUsed(const Tensor& x) {
+  if (!counts_.valid()) counts_ = BroadcastTo(Reshape(size_.used, {1}), {ranks_}).To({{axis_, Sbp::Split(0)}});
+  return Made(KeepRows(x, counts_), Sbp::Split(0));
+}
+
+Tensor CodecStep::EverywhereUsed(const Tensor& x) {
+  if (!size_.used.valid()) return Everywhere(x);
+  return Made(PadRows(Everywhere(KeepUsed(x))), Sbp::Broadcast());
+}
+
+Tensor CodecStep::OnlyUsed(const Tensor& x) {
+  if (!size_.used.valid()) return x;
+  return Made(PadRows(KeepUsed(x)), Sbp::Split(0));
+}
+
+Tensor CodecStep::SumUsedColumns(const Tensor& x) {
+  if (!size_.used.valid()) return x;
+  const Tensor rows = Made(KeepRows(Made(Transpose(x, {1, 0}), Sbp::Partial()), size_.used), Sbp::Partial());
+  return Transpose(Made(PadRows(Everywhere(rows)), Sbp::Broadcast()), {1, 0});
+}
 
 Tensor CodecStep::Made(const Tensor& x, Sbp sbp) {
   if (x.valid()) editor_.mutable_graph().value(x.id()).hint = {{axis_, sbp}};

@@ -24,22 +24,36 @@ double BytesOfFactors(double n, double m, double /*ranks*/, const CompressOption
 
 Tensor SumByFactors(CodecStep& step) {
   GraphEditor& b = step.editor();
-  const int64_t n = step.rows(), m = step.columns();
-  const int64_t r =
-      static_cast<int64_t>(Rank(static_cast<double>(n), static_cast<double>(m), step.options().parameter));
+  const int64_t n = step.rows(), m = step.columns(), r = step.room();
   const Tensor error = step.OwnState("error", Shape({n, m}), /*split=*/true);
   const Tensor factor = step.State("factor", Shape({m, r}), "normal(1)");
   const Tensor addends = step.InAddends(step.addends() + ReduceSum(error, {0}), /*split=*/true);
-  const Tensor p = b.Op1("orthonormalize", {step.Made(MatMul(addends, factor), Sbp::Partial())});
-  const Tensor q = step.Made(b.Op1("matmul_wgrad", {addends, p}), Sbp::Partial());
+  const Tensor p = b.Op1("orthonormalize", {step.SumUsedColumns(step.Made(MatMul(addends, factor), Sbp::Partial()))});
+  const Tensor q = step.SumUsedColumns(step.Made(b.Op1("matmul_wgrad", {addends, p}), Sbp::Partial()));
   const Tensor sum = MatMul(p, q, /*transpose_b=*/true);
   step.Set(error, step.AsRows(addends) - sum / static_cast<double>(step.ranks()));
-  // A column that depended on others has no product. It starts anew: a gradient of few directions must not take from
-  // the factor those in which the next one may lie.
+  // A column that depended on others has no product, as one that is not used. It starts anew: a gradient of few
+  // directions must not take from the factor those in which the next one may lie.
   const Tensor squares = ReduceSum(Square(q), {0});
   const Tensor is_empty = b.Op1("equal", {squares, Scale(squares, 0)});
   step.Set(factor, b.Op1("where", {step.State("start", Shape({m, r}), "normal(1)"), q, is_empty}));
   return sum;
+}
+
+int64_t ColumnsOf(double n, double m, const CompressOptions& options) {
+  return static_cast<int64_t>(Rank(n, m, options.parameter));
+}
+
+// A column of both factors follows from those before it alone, so that one iteration finds the factors of all ranks:
+// the error of rank r is |x|^2 less the squares of the first r columns of xᵀ P.
+Tensor ErrorsOfRanks(GraphEditor& b, const Tensor& x, const std::vector<int64_t>& ranks) {
+  constexpr int kIterations = 5;
+  Tensor q = b.Variable("start", {DType::kFloat32, {x.shape()[1], ranks.back()}}, "normal(1)", {}, /*trainable=*/false);
+  for (int i = 0; i < kIterations; ++i) {
+    const Tensor p = b.Op1("orthonormalize", {MatMul(x, q)});
+    q = b.Op1("matmul_wgrad", {x, p});
+  }
+  return SquaresBeyond(x, ReduceSum(Square(q), {0}), ranks);
 }
 
 }  // namespace
@@ -51,7 +65,9 @@ Codec PowerSgdCodec() {
           .most = 1 << 20,
           .is_whole = true,
           .bytes = BytesOfFactors,
-          .sum = SumByFactors};
+          .sum = SumByFactors,
+          .count = ColumnsOf,
+          .errors = ErrorsOfRanks};
 }
 
 }  // namespace oneflow

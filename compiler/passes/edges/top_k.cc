@@ -20,18 +20,26 @@ double BytesOfPairs(double n, double m, double ranks, const CompressOptions& opt
 
 Tensor SumOfLargest(CodecStep& step) {
   GraphEditor& b = step.editor();
-  const int64_t n = step.rows(), m = step.columns(), elements = n * m, ranks = step.ranks();
-  const int64_t k = static_cast<int64_t>(Kept(static_cast<double>(elements), step.options().parameter));
+  const int64_t n = step.rows(), m = step.columns(), elements = n * m, ranks = step.ranks(), k = step.room();
   const Tensor error = step.OwnState("error", Shape({elements}), /*split=*/false);
   const Tensor addends = step.InAddends(step.addends(), /*split=*/false);
   const Tensor given = step.AsRows(Reshape(addends, {elements})) + error;
   const Sbp own_row = Sbp::Split(0);
   const Tensor indices = step.Made(TopK(b.Op1("abs", {given}), k).indices, own_row);
-  const Tensor values = step.Made(TakeAlong(given, indices), own_row);
+  const Tensor values = step.OnlyUsed(step.Made(TakeAlong(given, indices), own_row));
   step.Set(error, given - step.Made(PutAlong(values, indices, elements), own_row));
-  const Tensor all_values = Reshape(step.Everywhere(values), {ranks * k});
-  const Tensor all_indices = Reshape(step.Everywhere(indices), {ranks * k});
+  const Tensor all_values = Reshape(step.EverywhereUsed(values), {ranks * k});
+  const Tensor all_indices = Reshape(step.EverywhereUsed(indices), {ranks * k});
   return Reshape(step.Made(ScatterAdd(all_values, all_indices, 0, elements), Sbp::Broadcast()), {n, m});
+}
+
+int64_t ElementsOf(double n, double m, const CompressOptions& options) {
+  return static_cast<int64_t>(Kept(n * m, options.parameter));
+}
+
+Tensor ErrorsOfLargest(GraphEditor& b, const Tensor& x, const std::vector<int64_t>& counts) {
+  const Tensor flat = Reshape(x, {x.shape().count()});
+  return SquaresBeyond(x, Square(TopK(b.Op1("abs", {flat}), counts.back()).values), counts);
 }
 
 }  // namespace
@@ -43,7 +51,9 @@ Codec TopKCodec() {
           .most = 1,
           .is_whole = false,
           .bytes = BytesOfPairs,
-          .sum = SumOfLargest};
+          .sum = SumOfLargest,
+          .count = ElementsOf,
+          .errors = ErrorsOfLargest};
 }
 
 }  // namespace oneflow

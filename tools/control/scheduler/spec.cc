@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/code_choices.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_reader.h"
 #include "glog/logging.h"
@@ -122,9 +123,20 @@ absl::Status ValidateRamp(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateChoice(const pb::ChoiceRule& rule, const pb::PlanSet& plan) {
+  if (rule.every() < 1 || rule.window() < 1 || rule.window() > rule.every() || rule.first_step() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a choice every ", rule.every(), " steps from step ",
+                                                   rule.first_step(), " on, with a window of ", rule.window(),
+                                                   ", is none"));
+  }
+  OF_RETURN_IF_ERROR(ValidateRun(rule.plan(), 0, rule.window(), plan));
+  return ValidateRun(kChoicePlan, 0, 1, plan);
+}
+
 absl::Status ValidateLoop(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
   OF_RETURN_IF_ERROR(ValidateRun(loop.plan(), 0, loop.steps(), plan));
   OF_RETURN_IF_ERROR(ValidateRamp(loop, plan));
+  if (loop.has_choice()) OF_RETURN_IF_ERROR(ValidateChoice(loop.choice(), plan));
   if (loop.evaluate_every() < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluate_every is ", loop.evaluate_every(), "; it must not be negative"));

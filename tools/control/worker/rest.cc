@@ -18,6 +18,10 @@ void CountAsWhole(const pb::JobSpec& spec, Fetched& fetched) {
       fetched.plan = phase.train().plan();
       return;
     }
+    if (phase.train().has_choice() && phase.train().choice().plan() == fetched.plan) {
+      fetched.plan = phase.train().plan();
+      return;
+    }
     const pb::RunPlan& run = phase.has_train() ? phase.train().evaluation() : phase.run();
     if (run.rest_plan().empty() || run.rest_plan() != fetched.plan) continue;
     fetched.plan = run.plan();

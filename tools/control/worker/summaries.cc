@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "actor/checkpoint/disk.h"
+#include "compiler/code_choices.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/variable_role.h"
 #include "proto/job.pb.h"
@@ -132,6 +133,8 @@ void Summaries::Take(const pb::TimedValue& timed) {
   if (timed.time_us() > 0) time_ = SecondsOf(timed.time_us());
   if (value.plan() == kGeneratePlan) {
     for (const double token : value.values()) text_ += static_cast<char>(static_cast<int>(token));
+  } else if (value.plan() == kChoicePlan) {
+    AddScalar(absl::StrCat("codes/", value.name()), value.values(0));
   } else if (value.plan() != kTrainPlan) {
     sums_[value.plan()][value.name()].Add(value);
   } else if (value.values_size() == 1) {

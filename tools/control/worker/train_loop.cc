@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/checkpoint/finite.h"
+#include "compiler/code_choices.h"
 #include "compiler/local_training.h"
 #include "oneflow_core/variable_role.h"
 #include "tools/control/worker/agreement.h"
@@ -27,6 +28,11 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
 
 // The next multiple of `every` after `step`; `step` at the earliest.
 int64_t NextMultiple(int64_t step, int64_t every) { return (step / every + 1) * every; }
+
+// The next multiple of `every` steps behind `step`, counted from `first` on; before that, `first`.
+int64_t NextOf(int64_t step, int64_t first, int64_t every) {
+  return step < first ? first : first + NextMultiple(step - first, every);
+}
 
 // Without the sign that a NaN may have.
 std::string NumberText(double value) { return std::isnan(value) ? "nan" : absl::StrCat(value); }
@@ -68,6 +74,9 @@ void TrainLoop::PlaceReaders() {
     const int64_t begin = std::max(stage.begin, first_step_);
     const int64_t rows = state_.rows() + sizes_.Of(first_step_, begin).rows;
     engine_.ShiftRows(stage.plan, rows - begin * stage.size.rows);
+    if (loop_.has_choice() && stage.plan == loop_.plan()) {
+      engine_.ShiftRows(loop_.choice().plan(), rows - begin * stage.size.rows);
+    }
   }
 }
 
@@ -174,23 +183,40 @@ int64_t TrainLoop::NextStation() const {
   return next;
 }
 
-// Steps, and what groups that train by themselves do between them.
+// Steps, and what is done between them.
 absl::Status TrainLoop::RunSteps(const std::string& plan, int64_t steps) {
-  if (!loop_.has_sync()) {
-    OF_RETURN_IF_ERROR(engine_.Run(plan, step_, steps));
-    step_ += steps;
-    return absl::OkStatus();
-  }
   for (const int64_t end = step_ + steps; step_ < end;) {
-    const pb::SyncRule& rule = loop_.sync();
-    const int64_t done = step_ - rule.first_step();  // in rounds; of a negative number the steps before them are left
-    const int64_t left = done < 0 ? -done : rule.every() - done % rule.every();
-    const int64_t now = std::min(left, end - step_);
-    OF_RETURN_IF_ERROR(engine_.Run(plan, step_, now));
-    step_ += now;
-    if (now == left) OF_RETURN_IF_ERROR(done < 0 ? BeginRounds() : EndRound());
+    const Stretch stretch = NextStretch(plan, end);
+    OF_RETURN_IF_ERROR(engine_.Run(stretch.plan, step_, stretch.end - step_));
+    step_ = stretch.end;
+    OF_RETURN_IF_ERROR(BetweenSteps());
   }
   return absl::OkStatus();
+}
+
+// Steps of one plan with nothing between them.
+TrainLoop::Stretch TrainLoop::NextStretch(const std::string& plan, int64_t end) const {
+  Stretch stretch = {plan, end};
+  if (loop_.has_sync()) {
+    stretch.end = std::min(stretch.end, NextOf(step_, loop_.sync().first_step(), loop_.sync().every()));
+  }
+  const pb::ChoiceRule& rule = loop_.choice();
+  if (!loop_.has_choice() || step_ < rule.first_step()) return stretch;
+  const int64_t choice = NextOf(step_, rule.first_step(), rule.every()), window = choice - rule.window();
+  stretch.end = std::min(stretch.end, step_ < window ? window : choice);
+  if (step_ >= window) stretch.plan = rule.plan();
+  return stretch;
+}
+
+absl::Status TrainLoop::BetweenSteps() {
+  if (loop_.has_choice()) {
+    const int64_t done = step_ - loop_.choice().first_step(), every = loop_.choice().every();
+    if (done > 0 && done % every == 0) OF_RETURN_IF_ERROR(engine_.Run(kChoicePlan, step_ - 1, 1));
+  }
+  if (!loop_.has_sync()) return absl::OkStatus();
+  const int64_t done = step_ - loop_.sync().first_step();  // in rounds; of a negative number the steps before them
+  if (done == 0) return BeginRounds();
+  return done > 0 && done % loop_.sync().every() == 0 ? EndRound() : absl::OkStatus();
 }
 
 // What a checkpoint has of groups may be of a job that took their mean otherwise: then they begin anew, from the mean.

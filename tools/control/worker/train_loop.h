@@ -48,7 +48,13 @@ class TrainLoop {
   int64_t NextStation() const;
   absl::Status RunToEnd();
   absl::Status RunTo(int64_t station);
+  struct Stretch {
+    std::string plan;
+    int64_t end = 0;
+  };
+  Stretch NextStretch(const std::string& plan, int64_t end) const;
   absl::Status RunSteps(const std::string& plan, int64_t steps);
+  absl::Status BetweenSteps();
   absl::Status MeetGroups();
   absl::Status BeginRounds();
   absl::Status EndRound();

@@ -26,6 +26,7 @@ struct History {
   std::vector<int64_t> rows;                            // that its steps began with
   std::set<int64_t> evaluations;                        // after so many steps, those at the end of an attempt excepted
   std::set<std::pair<int64_t, std::string>> exchanges;  // of groups, after so many steps, but those at such ends
+  std::set<std::pair<int64_t, std::string>> choices;    // of codes, and steps of windows
   std::string ended;
 };
 
@@ -49,6 +50,13 @@ class DrawnJob {
       loop().mutable_sync()->set_every(1 + Draw(9));
       loop().mutable_sync()->set_late(Draw(2) == 0);
       loop().mutable_sync()->set_first_step(Draw(2) * Draw(20));
+    }
+    if (Draw(2) == 0) {
+      pb::ChoiceRule& rule = *loop().mutable_choice();
+      rule.set_plan("train/window");
+      rule.set_every(1 + Draw(9));
+      rule.set_window(1 + Draw(rule.every()));
+      rule.set_first_step(Draw(2) * Draw(20));
     }
     spec_.mutable_checkpoint()->set_path(dir_.File("c"));
     spec_.mutable_checkpoint()->set_every(Draw(8));
@@ -101,12 +109,16 @@ class DrawnJob {
     const bool kills = Draw(2) == 0;
     bool begun = false;
     engine.on_run = [&](const std::string& plan, int64_t first, int64_t steps) {
-      if (!std::exchange(begun, true)) Forget(plan == "train" ? first : engine.state, history);
-      if (plan == "train") {
+      const bool trains = plan == "train" || plan == "train/window";
+      if (!std::exchange(begun, true)) Forget(trains ? first : engine.state, history);
+      if (trains) {
         for (int64_t step = first; step < first + steps; ++step) {
-          losses.Observe({.plan = plan, .name = "loss", .step = step, .values = {1}});
+          losses.Observe({.plan = "train", .name = "loss", .step = step, .values = {1}});
           history.rows.push_back(step * spec_.rows_per_step() + engine.row_shift);
+          if (plan != "train") history.choices.emplace(step + 1, plan);
         }
+      } else if (plan == "compress/choose") {
+        history.choices.emplace(engine.state, absl::StrCat(plan, " ", first));
       } else if (absl::StartsWith(plan, "sync/")) {
         if (plan != "sync/finish") history.exchanges.emplace(engine.state, absl::StrCat(plan, " ", first));
       } else {
@@ -132,6 +144,7 @@ class DrawnJob {
     history.rows.resize(std::min(history.rows.size(), static_cast<size_t>(step)));
     history.evaluations.erase(history.evaluations.upper_bound(step), history.evaluations.end());
     history.exchanges.erase(history.exchanges.lower_bound({step + 1, ""}), history.exchanges.end());
+    history.choices.erase(history.choices.lower_bound({step + 1, ""}), history.choices.end());
   }
 
   std::mt19937_64 random_;
@@ -148,6 +161,7 @@ TEST(ResumeLawTest, AJobThatWasEndedAnywhereDoesWhatItWouldHaveDone) {
     const History parts = job.Run(/*disturbed=*/true, /*batches=*/false);
     ASSERT_EQ(parts.rows, whole.rows);
     ASSERT_EQ(parts.exchanges, whole.exchanges);
+    ASSERT_EQ(parts.choices, whole.choices);
     ASSERT_EQ(parts.evaluations, whole.evaluations);
     ASSERT_EQ(parts.ended, whole.ended);
   }

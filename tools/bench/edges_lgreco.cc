@@ -1,0 +1,294 @@
+#include "tools/bench/edges_lgreco.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "compiler/code_choices.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/functional.h"
+#include "oneflow_core/graph_text.h"
+#include "oneflow_core/nn/initial.h"
+#include "oneflow_core/nn/linear.h"
+#include "oneflow_core/text_list.h"
+#include "tools/bench/header_text.h"
+#include "tools/control/cluster/run_to_end.h"
+#include "tools/job/job.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kWords = 2000, kWordContext = 8, kVectorOfWord = 48;
+constexpr int64_t kWordWidths[] = {256, 128, kWords};
+constexpr int64_t kLgrecoRanks = 4, kLgrecoBatch = 32 * kLgrecoRanks, kLgrecoSteps = 2000, kLgrecoExactSteps = 100;
+constexpr int64_t kTestRows = 8192, kTestBatch = 128;
+constexpr int kLgrecoSeeds = 3;
+
+// Words, other characters that are not blank, and ends of lines, as numbers: the most frequent ones, and 0 for others.
+std::vector<int> WordsOf(const std::string& text) {
+  std::vector<std::string> all;
+  const auto is_of_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    while (is_of_word(text[i]) && end < text.size() && is_of_word(text[end])) ++end;
+    if (text[i] == '\n' || std::isspace(static_cast<unsigned char>(text[i])) == 0)
+      all.push_back(text.substr(i, end - i));
+    i = end;
+  }
+  std::map<std::string, int> times;
+  for (const std::string& word : all) ++times[word];
+  std::vector<std::pair<int, std::string>> ranked;
+  for (const auto& [word, count] : times) ranked.emplace_back(-count, word);
+  std::sort(ranked.begin(), ranked.end());
+  std::map<std::string, int> numbers;
+  for (size_t i = 0; i < ranked.size() && i + 1 < static_cast<size_t>(kWords); ++i) {
+    numbers[ranked[i].second] = static_cast<int>(i) + 1;
+  }
+  std::vector<int> words;
+  for (const std::string& word : all) {
+    const auto number = numbers.find(word);
+    words.push_back(number == numbers.end() ? 0 : number->second);
+  }
+  return words;
+}
+
+std::vector<std::string> WordColumns() {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < kWordContext; ++i) names.push_back(absl::StrCat("w", i));
+  return names;
+}
+
+// A CSV file of windows that begin anywhere in [begin, end), and of the words behind them.
+void WriteWindows(const std::string& path, const std::vector<int>& words, size_t begin, size_t end, int64_t rows,
+                  uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::ofstream file(path);
+  file << absl::StrJoin(WordColumns(), ",") << ",next\n";
+  std::string text;
+  for (int64_t row = 0; row < rows; ++row) {
+    const size_t at = begin + random() % (end - begin - static_cast<size_t>(kWordContext));
+    text.clear();
+    for (int64_t i = 0; i < kWordContext; ++i) absl::StrAppend(&text, words[at + static_cast<size_t>(i)], ",");
+    absl::StrAppend(&text, words[at + static_cast<size_t>(kWordContext)], "\n");
+    file << text;
+  }
+}
+
+// The loss of predicting the word behind each window.
+absl::StatusOr<Graph> NextWord(const OpRegistry& ops, const std::string& name, const std::string& path, int64_t batch) {
+  GraphBuilder b(ops, name);
+  const std::vector<Tensor> read = b.Op("read_data", {},
+                                        {{"dataset", "csv"},
+                                         {"path", path},
+                                         {"separator", ","},
+                                         {"split", name == "train" ? "train" : "validation"},
+                                         {"batch", batch},
+                                         {"features", JoinTexts(WordColumns())},
+                                         {"label", "next"},
+                                         {"classes", kWords}});
+  const SbpHint by_samples = {{"dp", Sbp::Split(0)}};
+  const Tensor words = Cast(read[0].To(by_samples), DType::kInt32);
+  const Tensor table = b.Variable("embedding", {DType::kFloat32, {kWords, kVectorOfWord}}, "normal(1)");
+  Tensor x = Reshape(Embedding(table, words), {batch, kWordContext * kVectorOfWord});
+  for (size_t i = 0; i < std::size(kWordWidths); ++i) {
+    if (i > 0) x = Relu(x);
+    const double deviation = std::sqrt(2.0 / static_cast<double>(x.shape()[1]));
+    x = nn::Linear(x, absl::StrCat("layer", i), {.width = kWordWidths[i], .init = nn::Normal(deviation)});
+  }
+  const Tensor loss = ReduceMean(SoftmaxCrossEntropy(x, read[1].To(by_samples)));
+  if (name == "train") b.SetLoss(loss);
+  b.Op("fetch", {loss}, {{"name", "loss"}});
+  return b.Finish();
+}
+
+struct LgrecoRun {
+  const char* name;
+  const char* compress;  // empty: exact
+};
+// Each family: uniform, chosen, and uniform of about as few bytes.
+constexpr LgrecoRun kLgrecoRuns[] = {
+    {"exact", ""},
+    {"TOPK 1 %", "family: TOPK default: 0.01"},
+    {"TOPK 1 %, chosen", "family: TOPK default: 0.01 adaptive { every: 200 }"},
+    {"TOPK 0.7 %", "family: TOPK default: 0.007"},
+    {"POWERSGD 4", "family: POWERSGD default: 4"},
+    {"POWERSGD 4, chosen", "family: POWERSGD default: 4 adaptive { every: 200 }"},
+    {"POWERSGD 3", "family: POWERSGD default: 3"},
+};
+
+struct LgrecoResult {
+  double loss = 0;
+  double ratio = 1;  // bytes of the matrices without codes, of those with, behind the exact steps
+  std::map<std::string, std::vector<double>> counts;  // that were chosen, by matrix
+};
+
+class EdgesLgrecoCase : public BenchCase {
+ public:
+  explicit EdgesLgrecoCase(const BenchContext& context) : context_(context) {}
+
+  absl::StatusOr<std::string> RunRound() override {
+    if (!results_.empty()) return "the same as before: it follows from its seeds";
+    OF_RETURN_IF_ERROR(WriteFiles());
+    for (const LgrecoRun& run : kLgrecoRuns) {
+      for (int seed = 1; seed <= kLgrecoSeeds; ++seed) {
+        OF_ASSIGN_OR_RETURN(LgrecoResult result, Train(run, seed));
+        LgrecoResult& mean = results_[run.name];
+        mean.loss += result.loss / kLgrecoSeeds;
+        mean.ratio = seed == 1 ? result.ratio / kLgrecoSeeds : mean.ratio + result.ratio / kLgrecoSeeds;
+        if (seed == 1) mean.counts = std::move(result.counts);
+      }
+    }
+    return absl::StrFormat("TOPK %.2f x, POWERSGD %.2f x fewer bytes", Gain("TOPK 1 %"), Gain("POWERSGD 4"));
+  }
+
+  std::string Text() const override {
+    std::string text = absl::StrFormat(
+        "edges-lgreco: %d ranks, %d steps, of which the first %d are exact; means of %d seeds\n"
+        "  %-24s %10s %10s\n",
+        kLgrecoRanks, kLgrecoSteps, kLgrecoExactSteps, kLgrecoSeeds, "", "test nats", "bytes, x");
+    for (const LgrecoRun& run : kLgrecoRuns) {
+      const LgrecoResult& result = results_.at(run.name);
+      absl::StrAppendFormat(&text, "  %-24s %10.3f %10.2f\n", run.name, result.loss, result.ratio);
+    }
+    for (const auto& [family, bar] : {std::pair<std::string, double>{"TOPK 1 %", 1.3}, {"POWERSGD 4", 1.2}}) {
+      const double gain = Gain(family), loss = results_.at(family + ", chosen").loss - results_.at(family).loss;
+      absl::StrAppendFormat(&text, "  %-52s %8.3f   at least %.2f: %s\n", family + ": fewer bytes than uniform", gain,
+                            bar, gain >= bar ? "holds" : "does not hold");
+      absl::StrAppendFormat(&text, "  %-52s %+8.3f   at most 0.02: %s\n", family + ": loss over uniform", loss,
+                            loss <= 0.02 ? "holds" : "does not hold");
+    }
+    for (const LgrecoRun& run : kLgrecoRuns) {
+      for (const auto& [name, counts] : results_.at(run.name).counts) {
+        absl::StrAppendFormat(&text, "  %s, %s:", run.name, name);
+        for (const double count : counts) absl::StrAppendFormat(&text, " %.0f", count);
+        text += "\n";
+      }
+    }
+    return text;
+  }
+
+  nlohmann::json Json() const override {
+    nlohmann::json json = nlohmann::json::object();
+    for (const auto& [name, result] : results_) {
+      json[name] = {{"test_nats", result.loss}, {"ratio", result.ratio}, {"counts", result.counts}};
+    }
+    return json;
+  }
+
+ private:
+  double Gain(const std::string& family) const {
+    return results_.at(family + ", chosen").ratio / results_.at(family).ratio;
+  }
+
+  absl::Status WriteFiles() {
+    OF_ASSIGN_OR_RETURN(const std::string text, HeaderText());
+    const std::vector<int> words = WordsOf(text);
+    const size_t boundary = words.size() / 10 * 9;
+    WriteWindows(context_.dir + "/test.csv", words, boundary, words.size(), kTestRows, 5);
+    for (int seed = 1; seed <= kLgrecoSeeds; ++seed) {
+      WriteWindows(absl::StrCat(context_.dir, "/train-", seed, ".csv"), words, 0, boundary, kLgrecoSteps * kLgrecoBatch,
+                   100 + seed);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LgrecoResult> Train(const LgrecoRun& run, int seed) {
+    const std::string graphs = absl::StrCat(context_.dir, "/graphs-", seed);
+    fs::create_directories(graphs);
+    for (const bool trains : {true, false}) {
+      const std::string name = trains ? "train" : "evaluate";
+      const std::string path =
+          trains ? absl::StrCat(context_.dir, "/train-", seed, ".csv") : context_.dir + "/test.csv";
+      OF_ASSIGN_OR_RETURN(const Graph graph, NextWord(context_.ops, name, path, trains ? kLgrecoBatch : kTestBatch));
+      std::ofstream(absl::StrCat(graphs, "/", name, ".graph")) << GraphToText(graph);
+    }
+    std::string config = absl::StrCat(
+        "name: 'edges-lgreco' seed: ", seed, " model { graph: '", graphs, "' } mesh { dp: ", kLgrecoRanks,
+        " } train { steps: ", kLgrecoSteps, " batch_size: ", kLgrecoBatch,
+        " optimizer { sgd { momentum: 0.9 } } schedule { learning_rate: 0.1 kind: 'piecewise' warmup_steps: 100 "
+        "boundaries: [1200, 1700] factors: [0.3, 0.09] } } evaluate { batches: ",
+        kTestRows / kTestBatch, " } ");
+    if (*run.compress != '\0') {
+      absl::StrAppend(&config, "compress { ", run.compress, " warmup_steps: ", kLgrecoExactSteps, " }");
+    }
+    OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "(edges-lgreco)"));
+    sourced.config.mutable_cluster()->set_cores_per_process(std::max(1, context_.cores));
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, context_.ops));
+    OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
+    OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context_.stop));
+    return ResultOf(job, events);
+  }
+
+  absl::StatusOr<LgrecoResult> ResultOf(const Job& job, const std::vector<pb::JobEvent>& events) const {
+    LgrecoResult result;
+    double sum = 0;
+    int batches = 0;
+    for (const pb::JobEvent& event : events) {
+      if (!event.has_fetched()) continue;
+      const pb::FetchedValue& value = event.fetched();
+      if (value.plan() == kChoicePlan) result.counts[value.name()].push_back(value.values(0));
+      if (value.plan() != "evaluate") continue;
+      sum += value.values(0);
+      ++batches;
+    }
+    if (batches == 0) return absl::InternalError("there is no loss of an evaluation");
+    result.loss = sum / batches;
+    if (!job.options.compress.has_value()) return result;
+    OF_ASSIGN_OR_RETURN(result.ratio, RatioOf(job, result.counts));
+    return result;
+  }
+
+  // Of counts that are chosen every 200 steps behind the exact ones.
+  absl::StatusOr<double> RatioOf(const Job& job, const std::map<std::string, std::vector<double>>& chosen) const {
+    const CompressOptions& options = *job.options.compress;
+    OF_ASSIGN_OR_RETURN(const Codec* const codec, FindCodec(options.codec));
+    const Coding coding(options, *codec, kLgrecoRanks);
+    double whole = 0, sent = 0;
+    const Graph& graph = job.program.front();
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      const Node& node = graph.node(id);
+      if (!context_.ops.Is(node.op, OpKind::kVariable)) continue;
+      const Shape& shape = graph.value(node.outputs[0]).type.shape;
+      if (shape.rank() < 2) continue;
+      const double n = static_cast<double>(shape[0]), m = static_cast<double>(shape[1]);
+      for (int64_t step = 0; step < kLgrecoSteps - kLgrecoExactSteps; ++step) {
+        whole += 4 * n * m;
+        const auto counts = chosen.find(node.name);
+        const auto choice = static_cast<size_t>(step / 200);
+        if (counts == chosen.end() || choice == 0) {
+          sent += codec->bytes(n, m, kLgrecoRanks, coding.OptionsOf(node.name));
+        } else {
+          const CodeCounts candidates = coding.CountsOf(node.name, shape);
+          const auto it = std::find(candidates.counts.begin(), candidates.counts.end(),
+                                    static_cast<int64_t>(counts->second.at(choice - 1)));
+          if (it == candidates.counts.end()) return absl::InternalError("what was chosen is no candidate");
+          sent += candidates.bytes[static_cast<size_t>(it - candidates.counts.begin())];
+        }
+      }
+    }
+    return whole / sent;
+  }
+
+  const BenchContext& context_;
+  std::map<std::string, LgrecoResult> results_;
+};
+
+}  // namespace
+
+std::unique_ptr<BenchCase> MakeEdgesLgrecoCase(const BenchContext& context) {
+  return std::make_unique<EdgesLgrecoCase>(context);
+}
+
+}  // namespace oneflow
