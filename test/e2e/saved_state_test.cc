@@ -88,9 +88,10 @@ TEST_F(SavedStateTest, TheBestOfTheEvaluationsIsKeptAndNamed) {
   EXPECT_THAT(again.err, HasSubstr("which comes after step 4, from which to go on"));
 }
 
-// What a step leaves out is state of each rank.
+// What a step leaves out is state of each rank; so are the windows that codes are chosen by. It ends within one.
 TEST_F(SavedStateTest, WhatCodesLeaveOutIsKept) {
-  for (const char* compress : {"{family: POWERSGD default: 2}", "{family: TOPK default: 0.1}"}) {
+  for (const char* compress : {"{family: POWERSGD default: 2}", "{family: TOPK default: 0.1}",
+                               "{family: POWERSGD default: 2 warmup_steps: 1 adaptive { every: 3 window: 2 }}"}) {
     SCOPED_TRACE(compress);
     const auto run = [&](const std::string& folder, int steps, const std::vector<std::string>& more) {
       const std::vector<std::string> job = Join({"run", work_.GptJob()}, OnMesh("dp: 2", 2));
@@ -99,7 +100,8 @@ TEST_F(SavedStateTest, WhatCodesLeaveOutIsKept) {
       const std::vector<std::string> saved = Set("checkpoint", absl::StrCat("{path: '", work_.Path(folder), "'}"));
       return work_.Run(Join(Join(job, Join(trained, saved)), Join(Set("compress", compress), more)));
     };
-    const std::string name = absl::StrContains(compress, "TOPK") ? "topk" : "powersgd";
+    const bool chosen = absl::StrContains(compress, "adaptive");
+    const std::string name = absl::StrContains(compress, "TOPK") ? "topk" : chosen ? "chosen" : "powersgd";
     for (const auto& [folder, steps, more] : std::vector<std::tuple<std::string, int, std::vector<std::string>>>{
              {name, 8, {}}, {name + "_parts", 3, {}}, {name + "_parts", 8, {"--resume"}}}) {
       const Outcome outcome = run(folder, steps, more);
@@ -107,7 +109,9 @@ TEST_F(SavedStateTest, WhatCodesLeaveOutIsKept) {
     }
     const Outcome diff = work_.Run({"checkpoint", "diff", work_.Path(name), work_.Path(name + "_parts")});
     EXPECT_EQ(diff.out + diff.err, "");
-    EXPECT_THAT(ReadFile(work_.Path(name + "/step-000000008/manifest")), HasSubstr("/compress/error"));
+    const std::string manifest = ReadFile(work_.Path(name + "/step-000000008/manifest"));
+    EXPECT_THAT(manifest, HasSubstr("/compress/error"));
+    EXPECT_EQ(absl::StrContains(manifest, "/compress/window"), chosen);
   }
 }
 

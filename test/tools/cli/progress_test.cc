@@ -183,5 +183,23 @@ TEST_F(ProgressTest, ATerminalIsShownTextOnly) {
   }
 }
 
+TEST_F(ProgressTest, CodesThatWereChosenAreALine) {
+  pb::ClassPlan& choice = *plan_.add_plans();
+  choice.set_name("compress/choose");
+  choice.add_actors()->add_instructions()->set_op("fetch");
+  choice.mutable_actors(0)->add_instructions()->set_op("fetch");
+  Watch(/*terminal=*/false);
+  Running(0);
+  Fetched(1, "train", "loss", 0, 3);
+  Fetched(1, "train", "lr", 0, 0.5);
+  Fetched(2, "compress/choose", "b", 0, 7);
+  EXPECT_THAT(printed_, Not(HasSubstr("codes")));
+  Fetched(2, "compress/choose", "a", 0, 2);
+  EXPECT_THAT(printed_, HasSubstr("codes after step 1: a 2, b 7\n"));
+  ASSERT_EQ(metrics_.size(), 2);
+  EXPECT_THAT(metrics_[0], HasSubstr("\"step\": 1, \"loss\": 3"));
+  EXPECT_EQ(metrics_[1], "{\"step\": 1, \"codes\": {\"a\": 2, \"b\": 7}}");
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/code_choices.h"
+#include "compiler/local_training.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_reader.h"
 #include "glog/logging.h"
@@ -133,9 +134,21 @@ absl::Status ValidateChoice(const pb::ChoiceRule& rule, const pb::PlanSet& plan)
   return ValidateRun(kChoicePlan, 0, 1, plan);
 }
 
+absl::Status ValidateSync(const pb::SyncRule& rule, const pb::PlanSet& plan) {
+  if (rule.every() < 1 || rule.first_step() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a mean every ", rule.every(), " steps from step ", rule.first_step(), " on is none"));
+  }
+  for (const char* name : {kBeginPlan, kAdoptPlan, kOuterPlan, kFinishPlan}) {
+    OF_RETURN_IF_ERROR(ValidateRun(name, 0, 1, plan));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateLoop(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
   OF_RETURN_IF_ERROR(ValidateRun(loop.plan(), 0, loop.steps(), plan));
   OF_RETURN_IF_ERROR(ValidateRamp(loop, plan));
+  if (loop.has_sync()) OF_RETURN_IF_ERROR(ValidateSync(loop.sync(), plan));
   if (loop.has_choice()) OF_RETURN_IF_ERROR(ValidateChoice(loop.choice(), plan));
   if (loop.evaluate_every() < 0) {
     return absl::InvalidArgumentError(

@@ -20,6 +20,13 @@ void ChangePlan(pb::JobSpec& spec, const std::function<void(pb::PlanSet&)>& chan
   spec.set_plan_hash(PlanHash(spec.plan()));
 }
 
+// The first phase, made one of training.
+pb::TrainLoop& Loop(pb::JobSpec& spec) {
+  pb::TrainLoop& loop = *spec.mutable_phases(0)->mutable_train();
+  loop.set_plan("train");
+  return loop;
+}
+
 TEST(ValidateSpecTest, AcceptsAJobThatFitsItsPlan) {
   EXPECT_OK(ValidateSpec(EmptyJob(1, 1)));
   EXPECT_OK(ValidateSpec(EmptyJob(2, 4)));
@@ -82,6 +89,15 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
       {[](pb::JobSpec& s) { s.set_weights("w"); }, "weights path 'w' is not absolute"},
       {[](pb::JobSpec& s) { s.set_tensorboard("b"); }, "tensorboard path 'b' is not absolute"},
       {[](pb::JobSpec& s) { s.set_tensorboard_histograms_every(-1); }, "tensorboard_histograms_every is -1"},
+      {[](pb::JobSpec& s) { Loop(s).mutable_sync(); }, "a mean every 0 steps from step 0 on is none"},
+      {[](pb::JobSpec& s) { Loop(s).mutable_sync()->set_every(3); }, "the plan set has no plan 'sync/begin'"},
+      {[](pb::JobSpec& s) { Loop(s).mutable_choice()->set_every(3); },
+       "a choice every 3 steps from step 0 on, with a window of 0, is none"},
+      {[](pb::JobSpec& s) {
+         pb::ChoiceRule& rule = *Loop(s).mutable_choice();
+         rule.set_every(3), rule.set_window(3), rule.set_plan("train");
+       },
+       "the plan set has no plan 'compress/choose'"},
   };
   for (const auto& c : cases) {
     pb::JobSpec spec = EmptyJob(2, 2);
