@@ -92,7 +92,7 @@ struct CompressGroup {
   bool exact = false;
 };
 
-// The number of each matrix is chosen while the job runs, by the errors that codes would make (compiler/code_choices.h).
+// The number of each matrix is chosen while the job runs, by the errors that codes would make (code_choices.h).
 struct ChoiceOptions {
   double low = 0.5, high = 2;  // candidates are from this many times its usual number to this many times
   double alpha = 1;            // of the errors that the usual numbers would make

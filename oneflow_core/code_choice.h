@@ -16,6 +16,7 @@ namespace oneflow {
 
 inline constexpr int kErrorSteps = 10000;          // of a budget
 inline constexpr int kMostCodeCandidates = 10000;  // of a tensor
+inline constexpr int kMostCodedTensors = 10000;
 
 struct CodeCandidate {
   double error = 0;  // not negative
@@ -29,7 +30,7 @@ struct CodedTensor {
 
 // The number of the candidate of each tensor. An error that is no number is above any budget; if one of a usual code
 // is none, the usual codes are chosen. Takes tensors * candidates * kErrorSteps operations, and tensors * kErrorSteps
-// words of memory. REQUIRES: alpha >= 1; no tensor has more than kMostCodeCandidates.
+// words of memory. REQUIRES: alpha >= 1; there are no more than these.
 std::vector<int> ChooseCodes(absl::Span<const CodedTensor> tensors, double alpha);
 
 }  // namespace oneflow

@@ -75,6 +75,12 @@ absl::StatusOr<Types> InferDequantize(const InferContext& c) {
   return Outputs({WithColumns(codes, DType::kFloat32, bytes / bits * 8)});
 }
 
+absl::Status CheckIn(const char* name, int64_t number, int64_t least, int64_t most) {
+  if (number >= least && number <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("attribute '", name, "' has ", number, " but must be in [", least, ", ", most, "]"));
+}
+
 // Errors of the candidates of all tensors, one tensor after another, as `counts` and `bytes` are. `sizes`: how many
 // candidates each tensor has; `usual`: which of its own it has without a choice.
 absl::StatusOr<Types> InferChooseCodes(const InferContext& c) {
@@ -89,13 +95,14 @@ absl::StatusOr<Types> InferChooseCodes(const InferContext& c) {
     return absl::InvalidArgumentError(
         absl::StrCat("attribute 'usual' has ", usual.size(), " numbers, but 'sizes' has ", sizes.size()));
   }
+  if (sizes.size() > kMostCodedTensors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute 'sizes' is of ", sizes.size(), " tensors; there may be ", kMostCodedTensors));
+  }
   int64_t all = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 1 || sizes[i] > kMostCodeCandidates || usual[i] < 0 || usual[i] >= sizes[i]) {
-      return absl::InvalidArgumentError(absl::StrCat("attributes 'sizes' and 'usual': tensor ", i, " has candidate ",
-                                                     usual[i], ", counted from 0, of ", sizes[i], ", and may have ",
-                                                     kMostCodeCandidates));
-    }
+    OF_RETURN_IF_ERROR(CheckIn("sizes", sizes[i], 1, kMostCodeCandidates));
+    OF_RETURN_IF_ERROR(CheckIn("usual", usual[i], 0, sizes[i] - 1));
     all += sizes[i];
   }
   OF_RETURN_IF_ERROR(CheckType("errors", c.inputs[0], {DType::kFloat32, {all}}, "attribute 'sizes'"));
@@ -103,7 +110,7 @@ absl::StatusOr<Types> InferChooseCodes(const InferContext& c) {
     OF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IntsAttr(c.attrs, name));
     if (static_cast<int64_t>(numbers.size()) == all) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("attribute '", name, "' has ", numbers.size(), " numbers, but there are ", all, " candidates"));
+        absl::StrCat("attribute '", name, "' has ", numbers.size(), " numbers for ", all, " candidates"));
   }
   return Outputs({{DType::kInt32, {static_cast<int64_t>(sizes.size())}}});
 }

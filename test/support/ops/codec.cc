@@ -109,12 +109,13 @@ addends(f32[]) {count=1} = f32[1]
 addends(f32[2]) {count=0} ! attribute 'count' is 0 but must be at least 1
 addends(i32[2]) {count=2} ! x is i32[2] but must be f32
 choose_codes(f32[3]) {alpha=1.0 bytes=[4,8,6] counts=[1,2,5] sizes=[2,1] usual=[1,0]} = i32[2]
-choose_codes(f32[3]) {alpha=0.5 bytes=[4,8,6] counts=[1,2,5] sizes=[2,1] usual=[1,0]} ! attribute 'alpha' is 0.5 but must be at least 1
-choose_codes(f32[3]) {alpha=1.0 bytes=[4,8,6] counts=[1,2,5] sizes=[2,1] usual=[1]} ! attribute 'usual' has 1 numbers, but 'sizes' has 2
-choose_codes(f32[3]) {alpha=1.0 bytes=[4,8,6] counts=[1,2,5] sizes=[2,1] usual=[2,0]} ! attributes 'sizes' and 'usual': tensor 0 has candidate 2, counted from 0, of 2, and may have 10000
-choose_codes(f32[2]) {alpha=1.0 bytes=[4,8,6] counts=[1,2,5] sizes=[2,1] usual=[1,0]} ! errors is f32[2] but attribute 'sizes' needs f32[3]
-choose_codes(f32[3]) {alpha=1.0 bytes=[4,8] counts=[1,2,5] sizes=[2,1] usual=[1,0]} ! attribute 'bytes' has 2 numbers, but there are 3 candidates
-choose_codes(i32[3]) {alpha=1.0 bytes=[4,8,6] counts=[1,2,5] sizes=[2,1] usual=[1,0]} ! errors is i32[3] but must be f32
+choose_codes(f32[1]) {alpha=0.5 sizes=[1] usual=[0]} ! attribute 'alpha' is 0.5 but must be at least 1
+choose_codes(f32[1]) {alpha=1.0 sizes=[1] usual=[]} ! attribute 'usual' has 0 numbers, but 'sizes' has 1
+choose_codes(f32[1]) {alpha=1.0 sizes=[0] usual=[0]} ! attribute 'sizes' has 0 but must be in [1, 10000]
+choose_codes(f32[2]) {alpha=1.0 sizes=[2] usual=[2]} ! attribute 'usual' has 2 but must be in [0, 1]
+choose_codes(f32[2]) {alpha=1.0 sizes=[1] usual=[0]} ! errors is f32[2] but attribute 'sizes' needs f32[1]
+choose_codes(f32[1]) {alpha=1.0 counts=[] sizes=[1] usual=[0]} ! attribute 'counts' has 0 numbers for 1 candidates
+choose_codes(i32[1]) {alpha=1.0 sizes=[1] usual=[0]} ! errors is i32[1] but must be f32
 orthonormalize(f32[5,2]) = f32[5,2]
 orthonormalize(f32[5,2,3]) ! x is f32[5,2,3] but must have 2 dimensions
 )";

@@ -201,7 +201,11 @@ TrainLoop::Stretch TrainLoop::NextStretch(const std::string& plan, int64_t end) 
     stretch.end = std::min(stretch.end, NextOf(step_, loop_.sync().first_step(), loop_.sync().every()));
   }
   const pb::ChoiceRule& rule = loop_.choice();
-  if (!loop_.has_choice() || step_ < rule.first_step()) return stretch;
+  if (!loop_.has_choice()) return stretch;
+  if (step_ < rule.first_step()) {
+    stretch.end = std::min(stretch.end, rule.first_step());
+    return stretch;
+  }
   const int64_t choice = NextOf(step_, rule.first_step(), rule.every()), window = choice - rule.window();
   stretch.end = std::min(stretch.end, step_ < window ? window : choice);
   if (step_ >= window) stretch.plan = rule.plan();
