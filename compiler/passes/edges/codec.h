@@ -90,7 +90,7 @@ class CodecStep {
   const SbpHint whole_;
   const CompressOptions& options_;
   const CodeSize size_;
-  Tensor counts_;  // size_.used of each rank, which travel beside what is used: one for all values
+  Tensor counts_;  // size_.used for each rank, which all ranks have: so no counts travel
 };
 
 struct Codec {

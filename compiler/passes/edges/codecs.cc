@@ -73,7 +73,7 @@ Tensor CodecStep::Across(const Tensor& x) { return x.To({{axis_, Sbp::Split(1)}}
 Tensor CodecStep::Everywhere(const Tensor& x) { return x.To({{axis_, Sbp::Broadcast()}}); }
 
 Tensor CodecStep::KeepUsed(const Tensor& x) {
-  if (!counts_.valid()) counts_ = BroadcastTo(Reshape(size_.used, {1}), {ranks_}).To({{axis_, Sbp::Split(0)}});
+  if (!counts_.valid()) counts_ = Made(BroadcastTo(Reshape(size_.used, {1}), {ranks_}), Sbp::Broadcast());
   return Made(KeepRows(x, counts_), Sbp::Split(0));
 }
 
