@@ -74,7 +74,7 @@ class Choice {
     if (sum.valid()) b_.mutable_graph().value(sum.id()).hint = {{axis_, Sbp::Partial()}};
     SbpHint everywhere;
     for (const Axis& axis : one.window.placement.axes()) everywhere.push_back({axis.name, Sbp::Broadcast()});
-    const Tensor errors = codec_.errors(b_, sum.To(everywhere), one.counts.counts);
+    const Tensor errors = codec_.errors(b_, sum.To(everywhere), one.counts.counts, options_);
     b_.Op("assign", {window, Constant(b_, type, 0).To(HintOf(one.window))});
     return options_.choice->squared ? errors : Sqrt(errors);
   }

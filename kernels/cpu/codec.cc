@@ -136,14 +136,15 @@ OF_INLINE void Levels(const float* x, int64_t c, Range range, uint8_t* codes, Sh
 template <int kBits>
 const char* QuantizeTo(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
-  const int64_t c = x.dims[x.rank - 1], bytes = c / 8 * kBits;
+  const int64_t c = x.dims[x.rank - 1], bytes = c / 8 * kBits, room = c / 8 * args.attrs->Int("bits");
   const bool stochastic = args.attrs->Bool("stochastic", false);
   const uint64_t key = stochastic ? RandomStream(args).key : 0, step = static_cast<uint64_t>(args.step);
   const LogicalRuns runs(x, args.micro_batch);
   ParallelFor(x.count / c, Grain(c * (stochastic ? 16 : 4) * sizeof(float)), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const float* const from = x.as<const float>() + row * c;
-      uint8_t* const codes = args.out[0].as<uint8_t>() + row * bytes;
+      uint8_t* const codes = args.out[0].as<uint8_t>() + row * room;
+      std::memset(codes + bytes, 0, static_cast<size_t>(room - bytes));
       const Range range = RangeOf(from, c, (1 << kBits) - 1);
       std::memcpy(args.out[1].as<float>() + 2 * row, &range, sizeof(range));
       if (!(range.unit > 0)) {
@@ -168,10 +169,10 @@ const char* QuantizeTo(const KernelArgs& args) {
 template <int kBits>
 const char* DequantizeFrom(const KernelArgs& args) {
   const TensorArg& x = args.out[0];
-  const int64_t c = x.dims[x.rank - 1], bytes = c / 8 * kBits;
+  const int64_t c = x.dims[x.rank - 1], room = c / 8 * args.attrs->Int("bits");
   ParallelFor(x.count / c, Grain(c * 2 * sizeof(float)), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const uint8_t* const codes = args.in[0].as<const uint8_t>() + row * bytes;
+      const uint8_t* const codes = args.in[0].as<const uint8_t>() + row * room;
       float* const to = x.as<float>() + row * c;
       Range range;
       std::memcpy(&range, args.in[1].as<const float>() + 2 * row, sizeof(range));
@@ -185,10 +186,16 @@ const char* DequantizeFrom(const KernelArgs& args) {
   return nullptr;
 }
 
+// Those that operand `used` says, if it is there. A number from elsewhere may be any.
+int64_t UsedBits(const KernelArgs& args, size_t used) {
+  const int64_t room = args.attrs->Int("bits");
+  return args.in.size() > used ? std::clamp<int64_t>(*args.in[used].as<const int32_t>(), 1, room) : room;
+}
+
 template <size_t... kBits>
 const char* WithBits(const KernelArgs& args, bool quantizes, std::index_sequence<kBits...>) {
   constexpr KernelFn kQuantize[] = {QuantizeTo<kBits + 1>...}, kDequantize[] = {DequantizeFrom<kBits + 1>...};
-  const int64_t bits = args.attrs->Int("bits");
+  const int64_t bits = UsedBits(args, quantizes ? 1 : 2);
   return (quantizes ? kQuantize : kDequantize)[bits - 1](args);
 }
 

@@ -65,11 +65,26 @@ struct MinOf {
   __device__ float operator()(float a, float b) const { return a < b ? a : b; }
 };
 
-// A team takes a row, a thread eight neighbours, whose levels are kBits bytes. `Index` counts the elements of x.
-template <int kTeam, int kBits, bool kStochastic, typename Index>
+// How many bits levels have, and rows have room for.
+template <int kBits>
+struct AllBits {
+  __device__ constexpr int used() const { return kBits; }
+  __device__ constexpr int room() const { return kBits; }
+};
+struct SomeBits {
+  __device__ int used() const { return max(1, min(*number, most)); }
+  __device__ int room() const { return most; }
+  const int32_t* number;
+  int most;
+};
+
+// A team takes a row, a thread eight neighbours, whose levels are as many bytes as levels have bits. `Index` counts the
+// elements of x.
+template <int kTeam, typename Bits, bool kStochastic, typename Index>
 __global__ void QuantizeKernel(int64_t rows, int64_t c, StridedLoop<Index, 1> logical, Draw draw, const ActNumbers* act,
-                               const float* x, uint8_t* codes, float* ranges) {
-  constexpr float kLevels = (1 << kBits) - 1;
+                               Bits bits, const float* x, uint8_t* codes, float* ranges) {
+  const int used = bits.used();
+  const float levels = (1 << used) - 1;
   const Team<kTeam> team;
   for (int64_t row = team.first(); row < rows; row += team.stride()) {
     const float* const from = x + row * c;
@@ -83,7 +98,7 @@ __global__ void QuantizeKernel(int64_t rows, int64_t c, StridedLoop<Index, 1> lo
     least = Reduce<kTeam>(least, MinOf());
     largest = Reduce<kTeam>(largest, MaxOf());
     lost = Reduce<kTeam>(lost, SumOf());  // 0, or NaN for a row that is not finite
-    const float unit = (largest - least) / kLevels + lost;
+    const float unit = (largest - least) / levels + lost;
     if (team.member() == 0) {
       ranges[2 * row] = least + lost;
       ranges[2 * row + 1] = unit;
@@ -104,35 +119,40 @@ __global__ void QuantizeKernel(int64_t rows, int64_t c, StridedLoop<Index, 1> lo
           shift = ToUniform(random.x[j % 4]);
         }
         const float at = (from[i + j] - least) / unit + shift;
-        const uint64_t level = unit > 0 ? static_cast<uint64_t>(at < kLevels ? at : kLevels) : 0;
-        word |= level << (kBits * j);
+        const uint64_t level = unit > 0 ? static_cast<uint64_t>(at < levels ? at : levels) : 0;
+        word |= level << (used * j);
       }
-      uint8_t* const to = codes + (row * c + i) / 8 * kBits;
+      uint8_t* const to = codes + row * (c / 8) * bits.room() + i / 8 * used;
 #pragma unroll
-      for (int b = 0; b < kBits; ++b) to[b] = static_cast<uint8_t>(word >> (8 * b));
+      for (int b = 0; b < used; ++b) to[b] = static_cast<uint8_t>(word >> (8 * b));
+    }
+    for (int64_t i = c / 8 * used + team.member(); i < c / 8 * bits.room(); i += kTeam) {
+      codes[row * (c / 8) * bits.room() + i] = 0;
     }
   }
 }
 
 // A thread takes eight neighbours.
-template <int kBits>
-__global__ void DequantizeKernel(int64_t n, int64_t c, const uint8_t* codes, const float* ranges, float* y) {
+template <typename Bits>
+__global__ void DequantizeKernel(int64_t n, int64_t c, Bits bits, const uint8_t* codes, const float* ranges, float* y) {
+  const int used = bits.used();
 #pragma unroll 1
   for (int64_t group = FirstIndex(); group * 8 < n; group += IndexStride()) {
     const int64_t row = group * 8 / c;
     const float least = ranges[2 * row], unit = ranges[2 * row + 1];
+    const uint8_t* const from = codes + row * (c / 8) * bits.room() + (group - row * (c / 8)) * used;
     uint64_t word = 0;
 #pragma unroll
-    for (int b = 0; b < kBits; ++b) word |= static_cast<uint64_t>(codes[group * kBits + b]) << (8 * b);
+    for (int b = 0; b < used; ++b) word |= static_cast<uint64_t>(from[b]) << (8 * b);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      y[group * 8 + j] = least + static_cast<float>(word >> (kBits * j) & ((1 << kBits) - 1)) * unit;
+      y[group * 8 + j] = least + static_cast<float>(word >> (used * j) & ((1 << used) - 1)) * unit;
     }
   }
 }
 
-template <int kBits, bool kStochastic>
-const char* QuantizeRows(const KernelArgs& args) {
+template <bool kStochastic, typename Bits>
+const char* QuantizeRows(const KernelArgs& args, Bits bits) {
   const TensorArg& x = args.in[0];
   if (x.count == 0) return nullptr;
   const int64_t c = x.dims[x.rank - 1];
@@ -141,34 +161,47 @@ const char* QuantizeRows(const KernelArgs& args) {
   if (logical.size() > kMaxRank) return "quantize in more than 8 merged dimensions";
   return WithIndex(x.count, [&](auto index) {
     using Index = decltype(index);
-    return LaunchRows(args, x.count / c, c, QuantizeKernel<kWarp, kBits, kStochastic, Index>,
-                      QuantizeKernel<kThreads, kBits, kStochastic, Index>, StridedLoop<Index, 1>(logical), draw,
-                      args.act, x.as<const float>(), args.out[0].as<uint8_t>(), args.out[1].as<float>());
+    return LaunchRows(args, x.count / c, c, QuantizeKernel<kWarp, Bits, kStochastic, Index>,
+                      QuantizeKernel<kThreads, Bits, kStochastic, Index>, StridedLoop<Index, 1>(logical), draw,
+                      args.act, bits, x.as<const float>(), args.out[0].as<uint8_t>(), args.out[1].as<float>());
   });
 }
 
-template <int kBits>
-const char* QuantizeTo(const KernelArgs& args) {
-  return args.attrs->Bool("stochastic") ? QuantizeRows<kBits, true>(args) : QuantizeRows<kBits, false>(args);
+template <typename Bits>
+const char* QuantizeTo(const KernelArgs& args, Bits bits) {
+  return args.attrs->Bool("stochastic") ? QuantizeRows<true>(args, bits) : QuantizeRows<false>(args, bits);
 }
 
-template <int kBits>
-const char* DequantizeFrom(const KernelArgs& args) {
+template <typename Bits>
+const char* DequantizeFrom(const KernelArgs& args, Bits bits) {
   const TensorArg& x = args.out[0];
   if (x.count == 0) return nullptr;
-  return Launch({Stream(args), Blocks(x.count, 8 * kThreads)}, DequantizeKernel<kBits>, x.count, x.dims[x.rank - 1],
-                args.in[0].as<const uint8_t>(), args.in[1].as<const float>(), x.as<float>());
+  return Launch({Stream(args), Blocks(x.count, 8 * kThreads)}, DequantizeKernel<Bits>, x.count, x.dims[x.rank - 1],
+                bits, args.in[0].as<const uint8_t>(), args.in[1].as<const float>(), x.as<float>());
 }
 
 template <size_t... kBits>
 const char* WithBits(const KernelArgs& args, bool quantizes, std::index_sequence<kBits...>) {
-  constexpr KernelFn kQuantize[] = {QuantizeTo<kBits + 1>...}, kDequantize[] = {DequantizeFrom<kBits + 1>...};
+  using Call = const char* (*)(const KernelArgs&);
+  constexpr Call kQuantize[] = {[](const KernelArgs& a) { return QuantizeTo(a, AllBits<kBits + 1>()); }...};
+  constexpr Call kDequantize[] = {[](const KernelArgs& a) { return DequantizeFrom(a, AllBits<kBits + 1>()); }...};
   const int64_t bits = args.attrs->Int("bits");
   return (quantizes ? kQuantize : kDequantize)[bits - 1](args);
 }
 
-const char* Quantize(const KernelArgs& args) { return WithBits(args, true, std::make_index_sequence<8>()); }
-const char* Dequantize(const KernelArgs& args) { return WithBits(args, false, std::make_index_sequence<8>()); }
+SomeBits SomeBitsOf(const KernelArgs& args, size_t used) {
+  return {args.in[used].as<const int32_t>(), static_cast<int>(args.attrs->Int("bits"))};
+}
+
+const char* Quantize(const KernelArgs& args) {
+  if (args.in.size() > 1) return QuantizeTo(args, SomeBitsOf(args, 1));
+  return WithBits(args, true, std::make_index_sequence<8>());
+}
+
+const char* Dequantize(const KernelArgs& args) {
+  if (args.in.size() > 2) return DequantizeFrom(args, SomeBitsOf(args, 2));
+  return WithBits(args, false, std::make_index_sequence<8>());
+}
 
 }  // namespace
 

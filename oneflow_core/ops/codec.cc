@@ -45,9 +45,23 @@ TensorType WithColumns(const TensorType& x, DType dtype, int64_t columns) {
   return {dtype, Shape(dims)};
 }
 
+// `operands`, and perhaps `used`: how many of the bits that rows have room for are used.
+absl::Status CheckOperandsAndUsed(const InferContext& c, std::vector<Operand> operands) {
+  if (c.inputs.size() > operands.size()) operands.push_back({"used", kIndex, Exactly(0)});
+  return CheckOperands(c, operands);
+}
+
+std::string QuantizeRule(absl::Span<const TensorType> inputs, const AttrMap&) {
+  return inputs.size() == 2 ? "...c,->...k,...r; whole c k r" : "...c->...k,...r; whole c k r";
+}
+
+std::string DequantizeRule(absl::Span<const TensorType> inputs, const AttrMap&) {
+  return inputs.size() == 3 ? "...k,...r,->...c; linear 1; whole c k r" : "...k,...r->...c; linear 1; whole c k r";
+}
+
 // Eight levels of b bits are b bytes.
 absl::StatusOr<Types> InferQuantize(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat32, AtLeast(1)}}));
+  OF_RETURN_IF_ERROR(CheckOperandsAndUsed(c, {{"x", kFloat32, AtLeast(1)}}));
   OF_ASSIGN_OR_RETURN(const int64_t bits, BitsAttr(c.attrs));
   OF_RETURN_IF_ERROR(BoolAttrOr(c.attrs, "stochastic", false).status());
   OF_RETURN_IF_ERROR(CheckKeyAttr(c.attrs));
@@ -61,7 +75,7 @@ absl::StatusOr<Types> InferQuantize(const InferContext& c) {
 }
 
 absl::StatusOr<Types> InferDequantize(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"codes", kAny, AtLeast(1)}, {"ranges", kFloat32}}));
+  OF_RETURN_IF_ERROR(CheckOperandsAndUsed(c, {{"codes", kAny, AtLeast(1)}, {"ranges", kFloat32}}));
   OF_ASSIGN_OR_RETURN(const int64_t bits, BitsAttr(c.attrs));
   const TensorType& codes = c.inputs[0];
   OF_RETURN_IF_ERROR(CheckType("codes", codes, {DType::kUInt8, codes.shape}, "dequantize"));
@@ -123,13 +137,10 @@ void AddCodecOps(OpRegistry& registry) {
                 .rule = "nr->nr; whole n r",
                 .infer = InferOrthonormalize,
                 .flops = FlopsOfOrthonormalize});
-  registry.Add({.name = "quantize",
-                .rule = "...c->...k,...r; whole c k r",
-                .infer = InferQuantize,
-                .flops = FlopsOfInput,
-                .random = true});
+  registry.Add(
+      {.name = "quantize", .rule_for = QuantizeRule, .infer = InferQuantize, .flops = FlopsOfInput, .random = true});
   registry.Add({.name = "choose_codes", .kind = OpKind::kCall, .infer = InferChooseCodes});
-  registry.Add({.name = "dequantize", .rule = "...k,...r->...c; linear 1; whole c k r", .infer = InferDequantize});
+  registry.Add({.name = "dequantize", .rule_for = DequantizeRule, .infer = InferDequantize});
 }
 
 }  // namespace oneflow::ops

@@ -27,7 +27,7 @@ class CodeChoicesTest : public testing::LayoutsLaw {
 };
 
 TEST_F(CodeChoicesTest, OneCandidateTrainsAsNoChoiceDoes) {
-  for (const char* family : {"family: POWERSGD default: 3", "family: TOPK default: 0.05"}) {
+  for (const char* family : {"family: POWERSGD default: 3", "family: TOPK default: 0.05", "family: QUANT default: 4"}) {
     for (const char* mesh : {"mesh={dp:2}", "mesh={dp:4}", "mesh={dp:2 tp:2}", "mesh={pp:2 dp:2}"}) {
       SCOPED_TRACE(absl::StrCat(family, " ", mesh));
       const std::vector<std::string> layout = {mesh, "train.micro_batches=2"};
@@ -91,7 +91,8 @@ TEST_F(CodeChoicesTest, TheBytesThatMoveAreThoseOfTheChoice) {
     ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Gpt(), {mesh}));
     ASSERT_OK_AND_ASSIGN(const testing::WeightFile weights, testing::ReadWeightFile(dir_.File("initial")));
     const double exact_step = static_cast<double>(exact.predicted_bytes) / steps_;
-    for (const auto& [family, parameter] : {std::pair<std::string, double>{"POWERSGD", 4}, {"TOPK", 0.05}}) {
+    for (const auto& [family, parameter] :
+         {std::pair<std::string, double>{"POWERSGD", 4}, {"TOPK", 0.05}, {"QUANT", 4}}) {
       SCOPED_TRACE(absl::StrCat(family, " on ", ranks));
       const std::string config =
           With(Gpt(), absl::StrCat("family: ", family, " default: ", parameter, " adaptive { every: 6 window: 2 }"));

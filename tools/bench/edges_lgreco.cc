@@ -126,6 +126,8 @@ constexpr LgrecoRun kLgrecoRuns[] = {
     {"POWERSGD 4", "family: POWERSGD default: 4"},
     {"POWERSGD 4, chosen", "family: POWERSGD default: 4 adaptive { every: 200 }"},
     {"POWERSGD 3", "family: POWERSGD default: 3"},
+    {"QUANT 4", "family: QUANT default: 4"},
+    {"QUANT 4, chosen", "family: QUANT default: 4 adaptive { every: 200 }"},
     {"POWERSGD 2", "family: POWERSGD default: 2"},
     {"POWERSGD 2, chosen", "family: POWERSGD default: 2 adaptive { every: 200 high: 4 }"},
     {"POWERSGD 1", "family: POWERSGD default: 1"},
@@ -155,7 +157,8 @@ class EdgesLgrecoCase : public BenchCase {
         if (seed == 1) mean.counts = std::move(result.counts);
       }
     }
-    return absl::StrFormat("TOPK %.2f x, POWERSGD %.2f x fewer bytes", Gain("TOPK 1 %"), Gain("POWERSGD 4"));
+    return absl::StrFormat("TOPK %.2f x, POWERSGD %.2f x, QUANT %.2f x fewer bytes", Gain("TOPK 1 %"),
+                           Gain("POWERSGD 4"), Gain("QUANT 4"));
   }
 
   std::string Text() const override {
@@ -167,7 +170,8 @@ class EdgesLgrecoCase : public BenchCase {
       const LgrecoResult& result = results_.at(run.name);
       absl::StrAppendFormat(&text, "  %-24s %10.3f %10.2f\n", run.name, result.loss, result.ratio);
     }
-    for (const auto& [family, bar] : {std::pair<std::string, double>{"TOPK 1 %", 1.3}, {"POWERSGD 4", 1.2}}) {
+    for (const auto& [family, bar] :
+         {std::pair<std::string, double>{"TOPK 1 %", 1.3}, {"POWERSGD 4", 1.2}, {"QUANT 4", 1.03}}) {
       const double gain = Gain(family), loss = results_.at(family + ", chosen").loss - results_.at(family).loss;
       absl::StrAppendFormat(&text, "  %-52s %8.3f   at least %.2f: %s\n", family + ": fewer bytes than uniform", gain,
                             bar, gain >= bar ? "holds" : "does not hold");

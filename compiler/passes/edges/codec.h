@@ -9,7 +9,7 @@
 //   random-k      addends [nm] P ──► those that are drawn [k] P ──► all-reduce ──► in their places, times nm / k
 //
 // Where the number of a matrix is chosen while the job runs, a code has room for the largest candidate, and what is
-// used of it travels as ragged rows: elements of a rank, or columns of a factor.
+// used of it travels as ragged rows: elements of a rank, columns of a factor, or bytes of a bucket.
 //
 // PowerSGD and top-k add what they leave out of a step to the next one (error feedback), so that
 //
@@ -29,7 +29,7 @@
 
 namespace oneflow {
 
-// How many elements of a rank, or columns of a factor, a code has.
+// How many elements of a rank, columns of a factor, or bits of a level, a code has.
 struct CodeSize {
   int64_t room = 0;  // Codec::count of the largest candidate; 0 of a codec without it
   Tensor used = {};  // i32[], how many travel; invalid: all
@@ -71,6 +71,12 @@ class CodecStep {
   Tensor EverywhereUsed(const Tensor& x);
   // x [ranks, room] with zeros behind the columns that are used.
   Tensor OnlyUsed(const Tensor& x);
+  // Of codes u8[.., room * unit] the bytes of what is used, `unit` for each: the others do not travel.
+  Tensor KeepUsedBytes(const Tensor& codes, int64_t unit);
+  // What KeepUsedBytes() gave, with zeros for the others again.
+  Tensor Padded(const Tensor& codes);
+  // `inputs` of an op that takes what is used as its last one, where that is not all.
+  std::vector<Tensor> WithUsed(std::vector<Tensor> inputs) const;
   // The sum of the addends x [n, room], of whose columns those that are used travel: behind them are zeros.
   Tensor SumUsedColumns(const Tensor& x);
   // x, which a node of this step makes: along the axis it is made like that, and not moved first. Otherwise selection
@@ -103,12 +109,13 @@ struct Codec {
   double (*bytes)(double n, double m, double ranks, const CompressOptions& options);
   // The sum over all ranks, as it is used; [n,m].
   Tensor (*sum)(CodecStep& step);
-  // How many elements of a rank, or columns of a factor, an [n,m] matrix takes. Null, as `errors`: the number of such a
+  // How many elements of a rank, columns of a factor or bits an [n,m] matrix takes. Null, as `errors`: the number of such a
   // code cannot be chosen while the job runs.
   int64_t (*count)(double n, double m, const CompressOptions& options) = nullptr;
   // Squared errors, f32[counts], that codes of so many would make of x [n,m], which is whole on every rank. The counts
   // rise.
-  Tensor (*errors)(GraphEditor& editor, const Tensor& x, const std::vector<int64_t>& counts) = nullptr;
+  Tensor (*errors)(GraphEditor& editor, const Tensor& x, const std::vector<int64_t>& counts,
+                   const CompressOptions& options) = nullptr;
 };
 
 // |x|^2 less the sums of the first counts[i] of `squares`, f32[counts]: what is left of x without so many parts of it.

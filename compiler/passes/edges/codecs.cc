@@ -87,6 +87,23 @@ Tensor CodecStep::OnlyUsed(const Tensor& x) {
   return Made(PadRows(KeepUsed(x)), Sbp::Split(0));
 }
 
+Tensor CodecStep::KeepUsedBytes(const Tensor& codes, int64_t unit) {
+  if (!size_.used.valid()) return codes;
+  std::vector<int64_t> rows = codes.shape().dims();
+  rows.pop_back();
+  const Tensor bytes = Cast(Scale(Cast(size_.used, DType::kFloat32), static_cast<double>(unit)), DType::kInt32);
+  const std::vector<int64_t> ones(rows.size(), 1);
+  const Tensor counts = Made(BroadcastTo(Reshape(bytes, ones), rows), Sbp::Broadcast());
+  return Made(KeepRows(codes, counts), Sbp::Split(0));
+}
+
+Tensor CodecStep::Padded(const Tensor& codes) { return size_.used.valid() ? PadRows(codes) : codes; }
+
+std::vector<Tensor> CodecStep::WithUsed(std::vector<Tensor> inputs) const {
+  if (size_.used.valid()) inputs.push_back(size_.used);
+  return inputs;
+}
+
 Tensor CodecStep::SumUsedColumns(const Tensor& x) {
   if (!size_.used.valid()) return x;
   const Tensor rows = Made(KeepRows(Made(Transpose(x, {1, 0}), Sbp::Partial()), size_.used), Sbp::Partial());

@@ -46,7 +46,7 @@ int64_t ColumnsOf(double n, double m, const CompressOptions& options) {
 
 // A column of both factors follows from those before it alone, so that one iteration finds the factors of all ranks:
 // the error of rank r is |x|^2 less the squares of the first r columns of xᵀ P.
-Tensor ErrorsOfRanks(GraphEditor& b, const Tensor& x, const std::vector<int64_t>& ranks) {
+Tensor ErrorsOfRanks(GraphEditor& b, const Tensor& x, const std::vector<int64_t>& ranks, const CompressOptions&) {
   constexpr int kIterations = 5;
   Tensor q = b.Variable("start", {DType::kFloat32, {x.shape()[1], ranks.back()}}, "normal(1)", {}, /*trainable=*/false);
   for (int i = 0; i < kIterations; ++i) {

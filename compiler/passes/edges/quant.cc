@@ -25,24 +25,50 @@ struct Levels {
   Tensor codes, ranges;
 };
 
+int64_t BitsOf(double /*n*/, double /*m*/, const CompressOptions& options) {
+  return static_cast<int64_t>(options.parameter);
+}
+
+// x, of the dimensions [n,m], in buckets.
+Tensor InBuckets(const Tensor& x, int64_t bucket) {
+  const int64_t elements = x.shape().count(), buckets = (elements + bucket - 1) / bucket;
+  Tensor flat = Reshape(x, {elements});
+  if (buckets * bucket != elements) flat = Pad(flat, {0}, {buckets * bucket - elements});
+  return Reshape(flat, {buckets, bucket});
+}
+
+Tensor ErrorsOfBits(GraphEditor& b, const Tensor& x, const std::vector<int64_t>& counts,
+                    const CompressOptions& options) {
+  const Tensor rows = InBuckets(x, options.bucket);
+  std::vector<Tensor> errors;
+  for (const int64_t bits : counts) {
+    const std::vector<Tensor> made = b.Op("quantize", {rows}, {{"bits", bits}, {"stochastic", true}});
+    errors.push_back(Reshape(ReduceSum(Square(b.Op1("dequantize", made, {{"bits", bits}}) - rows)), {1}));
+  }
+  return Concat(errors, 0);
+}
+
 Tensor SumOfLevels(CodecStep& step) {
   GraphEditor& b = step.editor();
   const int64_t elements = step.rows() * step.columns(), ranks = step.ranks(), bucket = step.options().bucket;
   const int64_t buckets = static_cast<int64_t>(Buckets(static_cast<double>(elements), step.options()));
-  const AttrMap bits = {{"bits", static_cast<int64_t>(step.options().parameter)}};
+  const AttrMap bits = {{"bits", step.room()}};
   const auto quantize = [&](const Tensor& x) -> Levels {
     AttrMap attrs = bits;
     attrs.Set("stochastic", true);
-    const std::vector<Tensor> made = b.Op("quantize", {x}, attrs);
-    return {step.Made(made[0], Sbp::Split(0)), step.Made(made[1], Sbp::Split(0))};
+    std::vector<Tensor> made = b.Op("quantize", step.WithUsed({x}), attrs);
+    return {step.KeepUsedBytes(step.Made(made[0], Sbp::Split(0)), bucket / 8), step.Made(made[1], Sbp::Split(0))};
+  };
+  const auto dequantize = [&](const Tensor& codes, const Tensor& ranges) {
+    return b.Op1("dequantize", step.WithUsed({step.Padded(codes), ranges}), bits);
   };
   Tensor rows = step.AsRows(Reshape(step.InAddends(step.addends(), /*split=*/false), {elements}));
   if (buckets * bucket != elements) rows = Pad(rows, {0, 0}, {0, buckets * bucket - elements});
   const Levels own = quantize(Reshape(rows, {ranks, buckets, bucket}));
-  const Tensor of_all = b.Op1("dequantize", {step.Across(own.codes), step.Across(own.ranges)}, bits);
+  const Tensor of_all = dequantize(step.Across(own.codes), step.Across(own.ranges));
   const Tensor part = step.Made(ReduceSum(step.Made(of_all, Sbp::Split(1)), {0}), Sbp::Split(0));
   const Levels sums = quantize(part);
-  const Tensor sum = b.Op1("dequantize", {step.Everywhere(sums.codes), step.Everywhere(sums.ranges)}, bits);
+  const Tensor sum = dequantize(step.Everywhere(sums.codes), step.Everywhere(sums.ranges));
   const Tensor all = Reshape(step.Made(sum, Sbp::Broadcast()), {buckets * bucket});
   return Reshape(Slice(all, 0, 0, elements), {step.rows(), step.columns()});
 }
@@ -56,7 +82,9 @@ Codec QuantCodec() {
           .most = 8,
           .is_whole = true,
           .bytes = BytesOfLevels,
-          .sum = SumOfLevels};
+          .sum = SumOfLevels,
+          .count = BitsOf,
+          .errors = ErrorsOfBits};
 }
 
 }  // namespace oneflow

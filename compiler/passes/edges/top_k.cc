@@ -37,7 +37,7 @@ int64_t ElementsOf(double n, double m, const CompressOptions& options) {
   return static_cast<int64_t>(Kept(n * m, options.parameter));
 }
 
-Tensor ErrorsOfLargest(GraphEditor& b, const Tensor& x, const std::vector<int64_t>& counts) {
+Tensor ErrorsOfLargest(GraphEditor& b, const Tensor& x, const std::vector<int64_t>& counts, const CompressOptions&) {
   const Tensor flat = Reshape(x, {x.shape().count()});
   return SquaresBeyond(x, Square(TopK(b.Op1("abs", {flat}), counts.back()).values), counts);
 }

@@ -39,10 +39,16 @@ Tensors Orthonormalize(RefCall& c) {
   return {q};
 }
 
+// Of bits, where operand `used` is one of the inputs.
+int64_t UsedBits(const RefCall& c, size_t used) {
+  const int64_t room = c.attrs.Int("bits");
+  return c.in.size() > used ? std::clamp(static_cast<int64_t>(c.in[used].values[0]), int64_t{1}, room) : room;
+}
+
 // In floats, as a level that is cut off elsewhere is another one.
 Tensors Quantize(RefCall& c) {
   const RefTensor& x = c.in[0];
-  const int64_t columns = Columns(x), bits = c.attrs.Int("bits"), bytes = columns / 8 * bits;
+  const int64_t columns = Columns(x), bits = UsedBits(c, 1), bytes = columns / 8 * c.attrs.Int("bits");
   const bool stochastic = c.attrs.Bool("stochastic", false);
   const uint64_t key = stochastic ? RandomKey(c.attrs.Int("seed"), c.attrs.Int("key")) : 0;
   Dims dims = x.dims, pair = x.dims;
@@ -74,7 +80,7 @@ Tensors Quantize(RefCall& c) {
 
 Tensors Dequantize(RefCall& c) {
   const RefTensor &codes = c.in[0], &ranges = c.in[1];
-  const int64_t bytes = Columns(codes), bits = c.attrs.Int("bits"), columns = bytes / bits * 8;
+  const int64_t bytes = Columns(codes), bits = UsedBits(c, 2), columns = bytes / c.attrs.Int("bits") * 8;
   Dims dims = codes.dims;
   dims.back() = columns;
   RefTensor x = Zeros(dims);
@@ -94,6 +100,10 @@ constexpr const char kTypes[] = R"(
 quantize(f32[2,16]) {bits=4} = u8[2,8] f32[2,2]
 quantize(f32[3,2,24]) {bits=3 stochastic=true key=a} = u8[3,2,9] f32[3,2,2]
 quantize(f32[0,8]) {bits=8} = u8[0,8] f32[0,2]
+quantize(f32[2,16] i32[]) {bits=4} = u8[2,8] f32[2,2]
+quantize(f32[2,16] i32[2]) {bits=4} ! used is i32[2] but must have 0 dimensions
+dequantize(u8[2,8] f32[2,2] i32[]) {bits=4} = f32[2,16]
+dequantize(u8[2,8] f32[2,2] f32[]) {bits=4} ! used is f32[] but must be i32
 quantize(f32[8]) {bits=9} ! attribute 'bits' is 9 but must be in [1, 8]
 quantize(f32[8]) {bits=0} ! attribute 'bits' is 0 but must be at least 1
 quantize(f32[2,12]) {bits=4} ! x is f32[2,12] but its last dimension must be a multiple of 8
@@ -153,6 +163,13 @@ void AddEdges(Random& r, OpCases& cases) {
       cases.push_back(
           {"dequantize", "sizes", {{"bits", bits}}, {r.Integers(codes, 256, DType::kUInt8), r.Uniform(ranges)}, 1e-6});
     }
+  }
+  for (const double used : {1, 3, 6, 0, 99}) {
+    const RefTensor number = {{}, {used}, DType::kInt32};
+    const AttrMap attrs = {{"bits", int64_t{6}}, {"stochastic", true}, {"seed", int64_t{7}}, {"key", int64_t{5}}};
+    cases.push_back({"quantize", "used bits", attrs, {r.Uniform({5, 136}), number}, 0});
+    const RefTensor codes = r.Integers({5, 102}, 256, DType::kUInt8);
+    cases.push_back({"dequantize", "used bits", {{"bits", int64_t{6}}}, {codes, r.Uniform({5, 2}), number}, 1e-6});
   }
   RefTensor rows = r.Uniform({6, 40});
   std::fill_n(rows.values.begin(), 40, 1.25);  // of one value
