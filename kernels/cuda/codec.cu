@@ -72,7 +72,7 @@ struct AllBits {
   __device__ constexpr int room() const { return kBits; }
 };
 struct SomeBits {
-  __device__ int used() const { return max(1, min(*number, most)); }
+  __device__ int used() const { return *number < 1 ? 1 : *number < most ? *number : most; }
   __device__ int room() const { return most; }
   const int32_t* number;
   int most;

@@ -109,8 +109,8 @@ struct Codec {
   double (*bytes)(double n, double m, double ranks, const CompressOptions& options);
   // The sum over all ranks, as it is used; [n,m].
   Tensor (*sum)(CodecStep& step);
-  // How many elements of a rank, columns of a factor or bits an [n,m] matrix takes. Null, as `errors`: the number of such a
-  // code cannot be chosen while the job runs.
+  // How many elements of a rank, columns of a factor or bits an [n,m] matrix takes. Null, as `errors`: the number of
+  // such a code cannot be chosen while the job runs.
   int64_t (*count)(double n, double m, const CompressOptions& options) = nullptr;
   // Squared errors, f32[counts], that codes of so many would make of x [n,m], which is whole on every rank. The counts
   // rise.
