@@ -11,9 +11,9 @@ namespace {
 constexpr double kNoBytes = std::numeric_limits<double>::infinity();  // of errors that nothing keeps
 constexpr int kAbove = kErrorSteps + 1;                               // steps of an error that is above the budget
 
-// In steps of the budget, rounded up.
+// In steps of the budget, rounded up. What is no error, such as a negative number from a plan of others, is above it.
 int StepsOf(double error, double budget) {
-  if (!(error <= budget)) return kAbove;
+  if (!(error >= 0 && error <= budget)) return kAbove;
   return error == 0 ? 0 : static_cast<int>(std::ceil(error / budget * kErrorSteps));
 }
 

@@ -103,6 +103,8 @@ TEST(CodeChoiceTest, ErrorsThatAreNoNumbersChangeNothing) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(ChooseCodes({{{{0, 3}, {nan, 5}}, 1}}, 1), ElementsAre(1));
   EXPECT_THAT(ChooseCodes({{{{nan, 3}, {1, 5}, {0.5, 4}}, 1}}, 1), ElementsAre(2));
+  EXPECT_THAT(ChooseCodes({{{{-3, 3}, {1, 5}, {0.5, 4}}, 1}}, 1), ElementsAre(2));
+  EXPECT_THAT(ChooseCodes({{{{1, 3}, {-1, 5}}, 1}}, 1), ElementsAre(1));
 }
 
 }  // namespace
