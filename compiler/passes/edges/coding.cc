@@ -24,7 +24,8 @@ MatrixSize SizeOf(const Shape& shape) {
 std::vector<double> NumbersAround(double usual, const ChoiceOptions& choice, const Codec& codec) {
   std::vector<double> numbers = {usual};
   if (codec.is_whole) {
-    for (double x = std::floor(choice.low * usual); x <= std::ceil(choice.high * usual); ++x) numbers.push_back(x);
+    const double most = std::min(codec.most, std::ceil(choice.high * usual));
+    for (double x = std::max(codec.least, std::floor(choice.low * usual)); x <= most; ++x) numbers.push_back(x);
   } else {
     for (double x = usual / kFactor; x >= choice.low * usual * (1 - 1e-9); x /= kFactor) numbers.push_back(x);
     for (double x = usual * kFactor; x <= choice.high * usual * (1 + 1e-9); x *= kFactor) numbers.push_back(x);
