@@ -29,8 +29,8 @@ struct CodedTensor {
 };
 
 // The number of the candidate of each tensor. An error that is no number, or negative, is above any budget; if one of a
-// usual code is no number, the usual codes are chosen. Takes tensors * candidates * kErrorSteps operations, and tensors * kErrorSteps
-// words of memory. REQUIRES: alpha >= 1; there are no more than these.
+// usual code is no number, the usual codes are chosen. Takes tensors * candidates * kErrorSteps operations, and
+// tensors * kErrorSteps words of memory. REQUIRES: alpha >= 1; there are no more than these.
 std::vector<int> ChooseCodes(absl::Span<const CodedTensor> tensors, double alpha);
 
 }  // namespace oneflow
