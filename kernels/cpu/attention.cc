@@ -440,13 +440,6 @@ const char* Attention(const KernelArgs& args) {
   return nullptr;
 }
 
-template <typename T>
-size_t AttentionWorkspace(const KernelArgs& args) {
-  const Shape s(args, 0);
-  if (GoesByTiles<T>(s)) return args.threads * ForwardTileScratch(s);
-  return args.threads * ForwardScratch<T>(s) * sizeof(float);
-}
-
 // in: dout, q, k, v, out, lse, documents and dlse; out: dq, dk, dv. The heads of a group are one task, so that their
 // sums have one order.
 template <typename T>
@@ -464,17 +457,18 @@ const char* AttentionGrad(const KernelArgs& args) {
   return nullptr;
 }
 
-template <typename T>
-size_t AttentionGradWorkspace(const KernelArgs& args) {
-  const Shape s(args, 1);
-  if (GoesByTiles<T>(s)) return args.threads * BackwardTileScratch(s);
-  return args.threads * BackwardScratch<T>(s) * sizeof(float);
+// Of the op, or of its gradient.
+template <typename T, bool kGrad>
+size_t Workspace(const KernelArgs& args) {
+  const Shape s(args, kGrad);
+  if (GoesByTiles<T>(s)) return args.threads * (kGrad ? BackwardTileScratch(s) : ForwardTileScratch(s));
+  return args.threads * (kGrad ? BackwardScratch<T>(s) : ForwardScratch<T>(s)) * sizeof(float);
 }
 
 template <typename T>
 void List(DType dtype, KernelList& kernels) {
-  kernels.push_back({"attention", dtype, Attention<T>, AttentionWorkspace<T>});
-  kernels.push_back({"attention_grad", dtype, AttentionGrad<T>, AttentionGradWorkspace<T>});
+  kernels.push_back({"attention", dtype, Attention<T>, Workspace<T, false>});
+  kernels.push_back({"attention_grad", dtype, AttentionGrad<T>, Workspace<T, true>});
 }
 
 }  // namespace

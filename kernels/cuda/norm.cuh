@@ -108,6 +108,24 @@ struct NormGradOperands {
   T* dx;
 };
 
+// f(i, g, h) for this thread's packs of the row that starts at element `begin`: g = dy * gamma, and h = normal(x), the
+// row without its mean and scale.
+template <int kLanes, int kTeam, typename Norm, typename T, typename Normal, typename F>
+__device__ void ForGradPacks(const Team<kTeam>& team, int64_t begin, int64_t c, const NormGradOperands<Norm, T>& all,
+                             Normal normal, F f) {
+  ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
+    float g[kLanes], h[kLanes], gamma[kLanes];
+    ReadPack(all.dy + begin + i, g);
+    ReadPack(all.x + begin + i, h);
+    ReadPack(all.gamma + i, gamma);
+    for (int k = 0; k < kLanes; ++k) {
+      g[k] *= gamma[k];
+      h[k] = normal(h[k]);
+    }
+    f(i, g, h);
+  });
+}
+
 template <typename Norm, int kTeam, int kLanes, typename T>
 __global__ void NormGradKernel(int64_t rows, int64_t c, NormGradOperands<Norm, T> all) {
   const Team<kTeam> team;

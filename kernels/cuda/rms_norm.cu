@@ -37,20 +37,8 @@ struct RmsNorm {
     const int64_t begin = row * c;
     const float rstd = all.statistics.of[0][row];
     float sum_gh = 0;
-    // f(i, g, h) for packs of the row.
-    const auto for_packs = [&](auto f) {
-      ForOwnPacks<kLanes>(team, c, [&](int64_t i) {
-        float g[kLanes], h[kLanes], gamma[kLanes];
-        ReadPack(all.dy + begin + i, g);
-        ReadPack(all.x + begin + i, h);
-        ReadPack(all.gamma + i, gamma);
-        for (int k = 0; k < kLanes; ++k) {
-          g[k] *= gamma[k];
-          h[k] *= rstd;
-        }
-        f(i, g, h);
-      });
-    };
+    const auto normal = [rstd](float x) { return x * rstd; };
+    const auto for_packs = [&](auto f) { ForGradPacks<kLanes>(team, begin, c, all, normal, f); };
     for_packs([&](int64_t, const float(&g)[kLanes], const float(&h)[kLanes]) {
       for (int k = 0; k < kLanes; ++k) sum_gh += g[k] * h[k];
     });

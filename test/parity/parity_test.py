@@ -28,6 +28,10 @@ FASHION = "/usr/share/datasets/fashion-mnist/"
 ONE_DEVICE = ["mesh={}", "cluster.processes=1"]
 
 
+def fashion_batches(seed, batch):
+    return data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", seed, batch)
+
+
 def oneflow(job, folder, *settings):
     """Runs a job of the project; returns its metrics lines."""
     metrics = os.path.join(folder, "metrics.jsonl")
@@ -291,8 +295,7 @@ class ParityTest(unittest.TestCase):
                     "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
                     "train.schedule.learning_rate=3e-4",
                     "precision={compute: F16 initial_scale: 8388608 growth_interval: 4}"]
-        batches = data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1,
-                                   24)
+        batches = fashion_batches(1, 24)
         with tempfile.TemporaryDirectory() as folder:
             initial, final = (os.path.join(folder, name) for name in ("initial", "final"))
             oneflow("mlp_fashion_mnist.pbtxt", folder, "train.steps=1", f"save_initial_weights={initial}", *settings,
@@ -330,7 +333,7 @@ class ParityTest(unittest.TestCase):
         self.check(
             "fashion_mnist.pbtxt",
             ref.convnet,
-            data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
+            fashion_batches(1, 24),
             lambda p: torch.optim.AdamW(decayed(p, 0.0), betas=(0.9, 0.999), eps=1e-5),
             cosine(2e-3, 5, STEPS, 0.05),
             ["model.convnet.channels=[8, 16]", "model.convnet.hidden=32", "train.optimizer.adamw.epsilon=1e-5"],
@@ -342,7 +345,7 @@ class ParityTest(unittest.TestCase):
         self.check(
             "mlp_fashion_mnist.pbtxt",
             ref.mlp,
-            data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
+            fashion_batches(1, 24),
             lambda p: torch.optim.SGD(decayed(p, 0.01), lr=1, momentum=0.9, nesterov=True),
             cosine(0.05, 5, STEPS, 0.05),
             ["train.optimizer={sgd {momentum: 0.9 nesterov: true weight_decay: 0.01} clip_norm: 0.5}"],
@@ -352,8 +355,7 @@ class ParityTest(unittest.TestCase):
 
     def check_images(self, model, reference, optimizer, settings, layouts, rate=2e-3, seed=1, batch=24, **more):
         self.check("mlp_fashion_mnist.pbtxt", reference,
-                   data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz",
-                                    seed, batch),
+                   fashion_batches(seed, batch),
                    optimizer, cosine(rate, 5, STEPS, 0.05),
                    [model, f"train.schedule.learning_rate={rate}", f"seed={seed}", *settings], layouts, **more)
 
@@ -416,7 +418,7 @@ class ParityTest(unittest.TestCase):
         self.check(
             "mlp_fashion_mnist.pbtxt",
             ref.mlp_mixer,
-            data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", 1, 24),
+            fashion_batches(1, 24),
             lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
             cosine(2e-3, 5, STEPS, 0.05),
             [text("model.mlp_mixer", patch=7, width=24, layers=2, token_hidden=20, channel_hidden=40),

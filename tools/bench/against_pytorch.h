@@ -41,13 +41,7 @@ struct TrainedModel {
 std::unique_ptr<BenchCase> MakeContestCase(const BenchContext& context,
                                            std::function<absl::StatusOr<TrainedModel>()> make_model);
 
-std::unique_ptr<BenchCase> MakeGpt2Case(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeGpt2Bf16Case(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeLlamaCase(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeLlamaBf16Case(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeBertCase(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeGpt2LargeBf16Case(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeQuickstartCase(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeQuickstartBf16Case(const BenchContext& context);
+BenchCaseMaker MakeGpt2Case, MakeGpt2Bf16Case, MakeLlamaCase, MakeLlamaBf16Case, MakeBertCase, MakeGpt2LargeBf16Case,
+    MakeQuickstartCase, MakeQuickstartBf16Case;
 
 }  // namespace oneflow

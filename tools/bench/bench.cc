@@ -89,7 +89,7 @@ constexpr int64_t kSelectionLayers = 40;  // more than 5,000 nodes
 // Cases of their own, one line each.
 constexpr struct {
   const char* name;
-  std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
+  BenchCaseMaker* make;
 } kOtherCases[] = {
     {"bert-layer", MakeBertLayerCase},
     {"boxing", MakeBoxingCase},

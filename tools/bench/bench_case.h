@@ -44,4 +44,6 @@ class BenchCase {
   virtual nlohmann::json Json() const = 0;
 };
 
+using BenchCaseMaker = std::unique_ptr<BenchCase>(const BenchContext& context);
+
 }  // namespace oneflow

@@ -48,6 +48,6 @@ double CopiedBytes(BoxingWay way, int64_t num_bytes);
 // none; may be empty.
 std::string BoxingText(const std::vector<BoxingRow>& rows, const std::string& pytorch);
 
-std::unique_ptr<BenchCase> MakeBoxingCase(const BenchContext& context);
+BenchCaseMaker MakeBoxingCase;
 
 }  // namespace oneflow

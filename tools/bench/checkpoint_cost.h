@@ -9,6 +9,6 @@ namespace oneflow {
 
 // `--steps` says after how many steps one is saved. Errors of its rounds as of MakeJob and RunToEnd; Internal if the
 // losses are not the same, or if no checkpoint was written.
-std::unique_ptr<BenchCase> MakeCheckpointCase(const BenchContext& context);
+BenchCaseMaker MakeCheckpointCase;
 
 }  // namespace oneflow

@@ -81,7 +81,7 @@ class EdgesCo2Case : public BenchCase {
 
   std::string Text() const override {
     const auto row = [&](const char* name, double (Co2Round::*value)() const, const char* bar) {
-      const Summary of = Over(value);
+      const Summary of = SummaryOf(rounds_, value);
       return absl::StrFormat("  %-52s %8.3f (%.3f..%.3f)   %s\n", name, of.median, of.least, of.most, bar);
     };
     const Co2Round& last = rounds_.back();
@@ -144,12 +144,6 @@ class EdgesCo2Case : public BenchCase {
     }
     OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context_.stop));
     return StepsPerSecond(events);
-  }
-
-  Summary Over(double (Co2Round::*value)() const) const {
-    std::vector<double> values;
-    for (const Co2Round& round : rounds_) values.push_back((round.*value)());
-    return Summarize(values);
   }
 
   const BenchContext& context_;

@@ -10,6 +10,6 @@
 namespace oneflow {
 
 // Errors of its rounds as of MakeJob and RunToEnd.
-std::unique_ptr<BenchCase> MakeEdgesCo2Case(const BenchContext& context);
+BenchCaseMaker MakeEdgesCo2Case;
 
 }  // namespace oneflow

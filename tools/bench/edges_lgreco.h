@@ -10,6 +10,6 @@
 namespace oneflow {
 
 // Errors of its round as of MakeJob and RunToEnd. What it measures follows from its seeds: a second round is the same.
-std::unique_ptr<BenchCase> MakeEdgesLgrecoCase(const BenchContext& context);
+BenchCaseMaker MakeEdgesLgrecoCase;
 
 }  // namespace oneflow

@@ -29,6 +29,6 @@ struct ElementwiseRow {
 
 std::string ElementwiseText(const std::vector<ElementwiseRow>& rows, int cores);
 
-std::unique_ptr<BenchCase> MakeElementwiseCase(const BenchContext& context);
+BenchCaseMaker MakeElementwiseCase;
 
 }  // namespace oneflow

@@ -34,6 +34,6 @@ struct GemmRow {
 // `pytorch`: its title, or why there is none; may be empty.
 std::string GemmText(const std::vector<GemmRow>& rows, int cores, const std::string& pytorch);
 
-std::unique_ptr<BenchCase> MakeGemmCase(const BenchContext& context);
+BenchCaseMaker MakeGemmCase;
 
 }  // namespace oneflow

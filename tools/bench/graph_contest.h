@@ -36,11 +36,7 @@ std::unique_ptr<BenchCase> MakeGraphContest(const GraphContest& contest, bool bf
 // In f32 and then in bf16.
 std::unique_ptr<BenchCase> MakeGraphContest(const GraphContest& contest, const BenchContext& context);
 
-std::unique_ptr<BenchCase> MakeBertLayerCase(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeResNetStagesCase(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeLargeResNetStagesCase(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeResNet50Case(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeResNet50Bf16Case(const BenchContext& context);
-std::unique_ptr<BenchCase> MakeVitSmallCase(const BenchContext& context);
+BenchCaseMaker MakeBertLayerCase, MakeResNetStagesCase, MakeLargeResNetStagesCase, MakeResNet50Case,
+    MakeResNet50Bf16Case, MakeVitSmallCase;
 
 }  // namespace oneflow

@@ -29,6 +29,6 @@ struct LinksRound {
 
 std::string LinksText(const std::vector<LinksRound>& rounds, const std::string& where);
 
-std::unique_ptr<BenchCase> MakeLinksCase(const BenchContext& context);
+BenchCaseMaker MakeLinksCase;
 
 }  // namespace oneflow

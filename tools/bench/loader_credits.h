@@ -15,6 +15,6 @@
 namespace oneflow {
 
 // Errors of its rounds as of MakeJob, RunToEnd and MeasuredTimes.
-std::unique_ptr<BenchCase> MakeLoaderCreditsCase(const BenchContext& context);
+BenchCaseMaker MakeLoaderCreditsCase;
 
 }  // namespace oneflow

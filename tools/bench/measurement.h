@@ -1,6 +1,7 @@
 // What was measured in one round of one case, and how rounds become one figure.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,6 +40,14 @@ struct Summary {
   double most = 0;
 };
 Summary Summarize(const std::vector<double>& values);
+
+// Of a number of each round: a member of it, or a function.
+template <typename Rounds, typename Value>
+Summary SummaryOf(const Rounds& rounds, const Value& value, double unit = 1) {
+  std::vector<double> values;
+  for (const auto& round : rounds) values.push_back(unit * std::invoke(value, round));
+  return Summarize(values);
+}
 
 // A round from the events of a job whose last two phases are warm-up and measured steps. The time of a step is the time
 // between its loss and the one before; the first has none, unless it is the only one. Internal if the job did not

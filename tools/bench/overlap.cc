@@ -59,12 +59,12 @@ class OverlapCase : public BenchCase {
       without.push_back(1e3 * round.without.step_seconds);
       with.push_back(1e3 * round.with.step_seconds);
     }
-    const Summary hidden = Over(&OverlapRound::hidden, 100);
+    const Summary hidden = SummaryOf(rounds_, &OverlapRound::hidden, 100);
     return absl::StrFormat("overlap: dp2 on two processes, a link of %g ms per MB beside none\n", kMsPerMb) +
            absl::StrFormat("  step without link %8.1f ms, with it %8.1f ms\n", Median(without), Median(with)) +
            absl::StrFormat("  on the link %8.1f ms of a step, of which %8.1f ms are waited for\n",
-                           Over(&OverlapRound::link_seconds, 1e3).median,
-                           Over(&OverlapRound::exposed_seconds, 1e3).median) +
+                           SummaryOf(rounds_, &OverlapRound::link_seconds, 1e3).median,
+                           SummaryOf(rounds_, &OverlapRound::exposed_seconds, 1e3).median) +
            absl::StrFormat("  hidden %5.1f%% (%.1f..%.1f)\n", hidden.median, hidden.least, hidden.most);
   }
 
@@ -81,12 +81,6 @@ class OverlapCase : public BenchCase {
   }
 
  private:
-  Summary Over(double (OverlapRound::*value)() const, double unit) const {
-    std::vector<double> values;
-    for (const OverlapRound& round : rounds_) values.push_back(unit * (round.*value)());
-    return Summarize(values);
-  }
-
   const BenchContext& context_;
   std::vector<OverlapRound> rounds_;
 };

@@ -9,6 +9,6 @@
 namespace oneflow {
 
 // Errors of its rounds as of MakeJob and RunJob.
-std::unique_ptr<BenchCase> MakeOverlapCase(const BenchContext& context);
+BenchCaseMaker MakeOverlapCase;
 
 }  // namespace oneflow

@@ -81,13 +81,8 @@ struct OwnRow {
   pb::Program program;
   std::vector<OwnRound> rounds;
 
-  Summary Over(const std::function<double(const OwnRound&)>& value) const {
-    std::vector<double> values;
-    for (const OwnRound& round : rounds) values.push_back(value(round));
-    return Summarize(values);
-  }
   double median_ratio() const {
-    return Over([](const OwnRound& x) { return x.ratio(); }).median;
+    return SummaryOf(rounds, [](const OwnRound& x) { return x.ratio(); }).median;
   }
   int SameBottlenecks() const {
     return static_cast<int>(
@@ -178,11 +173,11 @@ class OwnRunsCase : public BenchCase {
   }
 
   static std::string RowText(const OwnRow& row) {
-    const Summary ratio = row.Over([](const OwnRound& x) { return x.ratio(); });
+    const Summary ratio = SummaryOf(row.rounds, [](const OwnRound& x) { return x.ratio(); });
     return absl::StrFormat("%-22s %10.3f %12.3f %7.3f %15s %11s %14.6f %14s\n", row.title,
-                           1e3 * row.Over([](const OwnRound& x) { return x.real_seconds; }).median,
-                           1e3 * row.Over([](const OwnRound& x) { return x.predicted_seconds; }).median, ratio.median,
-                           absl::StrFormat("(%.3f..%.3f)", ratio.least, ratio.most),
+                           1e3 * SummaryOf(row.rounds, [](const OwnRound& x) { return x.real_seconds; }).median,
+                           1e3 * SummaryOf(row.rounds, [](const OwnRound& x) { return x.predicted_seconds; }).median,
+                           ratio.median, absl::StrFormat("(%.3f..%.3f)", ratio.least, ratio.most),
                            absl::StrFormat("%d of %d", row.SameBottlenecks(), row.rounds.size()),
                            1e-6 * row.rounds.back().planned_bytes, row.memory_exact() ? "the same" : "other");
   }

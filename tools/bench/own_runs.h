@@ -17,6 +17,6 @@
 namespace oneflow {
 
 // Errors of its rounds as of MakeJob, RunToEnd and MeasureKernels; NotFound without the data set of Fashion-MNIST.
-std::unique_ptr<BenchCase> MakeOwnRunsCase(const BenchContext& context);
+BenchCaseMaker MakeOwnRunsCase;
 
 }  // namespace oneflow

@@ -10,10 +10,10 @@
 
 namespace oneflow {
 
-std::unique_ptr<BenchCase> MakePredictCase(const BenchContext& context);
+BenchCaseMaker MakePredictCase;
 // Parts of it: what devices keep of layers; how long steps take; which of several runs are faster.
-std::unique_ptr<BenchCase> MakePredictMemoryCase(const BenchContext& context);
-std::unique_ptr<BenchCase> MakePredictStepsCase(const BenchContext& context);
-std::unique_ptr<BenchCase> MakePredictOrdersCase(const BenchContext& context);
+BenchCaseMaker MakePredictMemoryCase;
+BenchCaseMaker MakePredictStepsCase;
+BenchCaseMaker MakePredictOrdersCase;
 
 }  // namespace oneflow

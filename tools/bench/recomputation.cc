@@ -54,7 +54,8 @@ class RecomputationCase : public BenchCase {
 
   std::string Text() const override {
     const RecomputationRound& last = rounds_.back();
-    const Summary cpu = Over(&RecomputationRound::cpu), step = Over(&RecomputationRound::step);
+    const Summary cpu = SummaryOf(rounds_, &RecomputationRound::cpu),
+                  step = SummaryOf(rounds_, &RecomputationRound::step);
     return "recompute: dp2 x tp2, layers computed again for backward, beside what keeps them; same losses\n" +
            absl::StrFormat("  memory of all ranks %8.1f MB instead of %8.1f MB: %.2f x\n",
                            last.again.counters.register_bytes / 1e6, last.kept.counters.register_bytes / 1e6,
@@ -77,12 +78,6 @@ class RecomputationCase : public BenchCase {
   }
 
  private:
-  Summary Over(double (RecomputationRound::*value)() const) const {
-    std::vector<double> values;
-    for (const RecomputationRound& round : rounds_) values.push_back((round.*value)());
-    return Summarize(values);
-  }
-
   const BenchContext& context_;
   std::vector<RecomputationRound> rounds_;
 };

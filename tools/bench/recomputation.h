@@ -9,6 +9,6 @@
 namespace oneflow {
 
 // Errors of its rounds as of MakeJob and RunJob; Internal if the losses are not the same.
-std::unique_ptr<BenchCase> MakeRecomputationCase(const BenchContext& context);
+BenchCaseMaker MakeRecomputationCase;
 
 }  // namespace oneflow

@@ -14,18 +14,12 @@ namespace {
 constexpr double kShownShare = 0.002;  // ops that take less of a step are not worth a line
 
 // Median and extremes over the rounds of one case.
-Summary Over(const CaseResult& one, const std::function<double(const Round&)>& value) {
-  std::vector<double> values;
-  for (const Round& round : one.rounds) values.push_back(value(round));
-  return Summarize(values);
-}
-
 Summary TokensPerSecond(const BenchResult& result, const CaseResult& one) {
-  return Over(one, [&](const Round& round) { return result.tokens_per_step / round.step_seconds; });
+  return SummaryOf(one.rounds, [&](const Round& round) { return result.tokens_per_step / round.step_seconds; });
 }
 
 Summary CpuSeconds(const CaseResult& one) {
-  return Over(one, [](const Round& round) { return round.counters.cpu_seconds; });
+  return SummaryOf(one.rounds, [](const Round& round) { return round.counters.cpu_seconds; });
 }
 
 const CaseResult* PyTorchOf(const BenchResult& result) {
@@ -67,7 +61,7 @@ std::string RuntimeTable(const BenchResult& result) {
   for (const CaseResult& one : result.cases) {
     if (!one.engine) continue;
     const auto median = [&](const std::function<double(const Counters&)>& value) {
-      return Over(one, [&](const Round& round) { return value(round.counters); }).median;
+      return SummaryOf(one.rounds, [&](const Round& round) { return value(round.counters); }).median;
     };
     absl::StrAppendFormat(
         &text, "%-36s %10.0f %12.1f %14.2f %8.1f%% %8.1f%% %13.2f %10.1f\n", one.title,

@@ -36,6 +36,6 @@ struct RuntimeFigures {
 absl::StatusOr<RuntimeFigures> MeasureRuntime(int steps);
 std::string RuntimeText(const std::vector<RuntimeFigures>& rounds, const std::string& pytorch);
 
-std::unique_ptr<BenchCase> MakeRuntimeCase(const BenchContext& context);
+BenchCaseMaker MakeRuntimeCase;
 
 }  // namespace oneflow

@@ -12,6 +12,6 @@
 
 namespace oneflow {
 
-std::unique_ptr<BenchCase> MakeSimulateScaleCase(const BenchContext& context);
+BenchCaseMaker MakeSimulateScaleCase;
 
 }  // namespace oneflow

@@ -56,9 +56,9 @@ class StartUpCase : public BenchCase {
   }
 
   std::string Text() const override {
-    const Summary plan = Over([](const StartUpRound& r) { return r.plan_seconds; });
-    const Summary bind = Over([](const StartUpRound& r) { return r.bind_seconds; });
-    const Summary values = Over([](const StartUpRound& r) { return r.values_seconds(); });
+    const Summary plan = SummaryOf(rounds_, [](const StartUpRound& r) { return r.plan_seconds; });
+    const Summary bind = SummaryOf(rounds_, [](const StartUpRound& r) { return r.bind_seconds; });
+    const Summary values = SummaryOf(rounds_, [](const StartUpRound& r) { return r.values_seconds(); });
     const auto line = [](const char* what, const Summary& s) {
       return absl::StrFormat("  %-34s %6.2f s (%.2f..%.2f)\n", what, s.median, s.least, s.most);
     };
@@ -104,13 +104,6 @@ class StartUpCase : public BenchCase {
       for (const int64_t dim : variable.dims()) count *= dim;
       values_ += static_cast<double>(count);
     }
-  }
-
-  template <typename Get>
-  Summary Over(const Get& get) const {
-    std::vector<double> values;
-    for (const StartUpRound& round : rounds_) values.push_back(get(round));
-    return Summarize(values);
   }
 
   const BenchContext& context_;

@@ -9,6 +9,6 @@
 namespace oneflow {
 
 // Errors of its rounds as of Compile and Engine::Create.
-std::unique_ptr<BenchCase> MakeStartUpCase(const BenchContext& context);
+BenchCaseMaker MakeStartUpCase;
 
 }  // namespace oneflow

@@ -35,6 +35,6 @@ struct TilesRow {
 
 std::string TilesText(const std::vector<TilesRow>& rows, int cores);
 
-std::unique_ptr<BenchCase> MakeTilesCase(const BenchContext& context);
+BenchCaseMaker MakeTilesCase;
 
 }  // namespace oneflow

@@ -5,6 +5,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
@@ -18,6 +21,17 @@ std::string FileWith(const std::string& json, size_t data_bytes, int64_t length 
   std::string file(8, '\0');
   std::memcpy(file.data(), &n, 8);
   return file + json + std::string(data_bytes, 'x');
+}
+
+// A tensor's entry in a header, that of so many floats, and a header of entries.
+std::string Entry(const std::string& name, const std::string& dtype, const std::string& shape, int begin, int end) {
+  return absl::StrFormat(R"("%s":{"dtype":"%s","shape":[%s],"data_offsets":[%d,%d]})", name, dtype, shape, begin, end);
+}
+std::string Floats(const std::string& name, int count, int begin, int end) {
+  return Entry(name, "F32", absl::StrCat(count), begin, end);
+}
+std::string Header(const std::vector<std::string>& entries) {
+  return absl::StrCat("{", absl::StrJoin(entries, ","), "}");
 }
 
 TEST(SafetensorsTest, WhatWasWrittenIsReadBack) {
@@ -75,7 +89,7 @@ TEST(SafetensorsTest, AnUnwritablePathIsAnError) {
 }
 
 TEST(SafetensorsTest, MalformedFilesGetOneClearError) {
-  const std::string good = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  const std::string good = Header({Floats("w", 2, 0, 8)});
   const struct {
     const char* name;
     std::string contents;
@@ -91,22 +105,17 @@ TEST(SafetensorsTest, MalformedFilesGetOneClearError) {
       {"no dtype", FileWith(R"({"w":{"shape":[2],"data_offsets":[0,8]}})", 8), "no string 'dtype'"},
       {"unknown dtype", FileWith(R"({"w":{"dtype":"F8","shape":[2],"data_offsets":[0,8]}})", 8), "dtype 'F8'"},
       {"no shape", FileWith(R"({"w":{"dtype":"F32","data_offsets":[0,8]}})", 8), "no list 'shape'"},
-      {"negative size", FileWith(R"({"w":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8), "no size"},
+      {"negative size", FileWith(Header({Floats("w", -2, 0, 8)}), 8), "no size"},
       {"size that is text", FileWith(R"({"w":{"dtype":"F32","shape":["2"],"data_offsets":[0,8]}})", 8), "no size"},
       {"overflowing shape",
        FileWith(R"({"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})", 8), "overflows"},
       {"no offsets", FileWith(R"({"w":{"dtype":"F32","shape":[2]}})", 8), "data_offsets"},
       {"one offset", FileWith(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8), "data_offsets"},
-      {"offsets backwards", FileWith(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "takes 8 bytes"},
-      {"offsets do not fit the shape", FileWith(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4),
-       "f32[2] takes 8 bytes"},
+      {"offsets backwards", FileWith(Header({Floats("w", 2, 8, 0)}), 8), "takes 8 bytes"},
+      {"offsets do not fit the shape", FileWith(Header({Floats("w", 2, 0, 4)}), 4), "f32[2] takes 8 bytes"},
       {"data cut off", FileWith(good, 7), "take 8 bytes, but 7 follow"},
       {"data left over", FileWith(good, 9), "take 8 bytes, but 9 follow"},
-      {"overlap",
-       FileWith(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
-                               "b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-                12),
-       "begins at 4"},
+      {"overlap", FileWith(Header({Floats("a", 2, 0, 8), Floats("b", 2, 4, 12)}), 12), "begins at 4"},
       {"a header beyond the format's limit", FileWith(std::string(100'000'001, ' '), 0), "claims 100000001 bytes"},
       {"no UTF-8", FileWith("{\"\xff\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0),
        "not a JSON object"},
@@ -121,28 +130,18 @@ TEST(SafetensorsTest, MalformedFilesGetOneClearError) {
        FileWith(R"({"w":{"dtype":"F32","shape":[0,9223372036854775808],"data_offsets":[0,0]}})", 0), "overflows"},
       {"sizes that overflow before a zero",
        FileWith(R"({"w":{"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}})", 0), "overflows"},
-      {"the first tensor is not at 0", FileWith(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),
+      {"the first tensor is not at 0", FileWith(Header({Floats("w", 2, 4, 12)}), 12),
        "begins at 4, but that of the tensors before it ends at 0"},
-      {"an empty tensor within another",
-       FileWith(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
-                                                      "e":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}})",
-                8),
+      {"an empty tensor within another", FileWith(Header({Floats("w", 2, 0, 8), Floats("e", 0, 4, 4)}), 8),
        "begins at 4"},
-      {"a name that comes twice leaves a hole",
-       FileWith(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
-                    "w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-                8),
+      {"a name that comes twice leaves a hole", FileWith(Header({Floats("w", 1, 0, 4), Floats("w", 1, 4, 8)}), 8),
        "begins at 4"},
       {"metadata that are a number", FileWith(R"({"__metadata__":3})", 0), "'__metadata__' is not an object"},
       {"metadata of a number", FileWith(R"({"__metadata__":{"format":3}})", 0),
        "'__metadata__': 'format' is not a text"},
       {"elements that do not end on a byte", FileWith(R"({"w":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1),
        "3 elements of 4 bits do not end"},
-      {"gap",
-       FileWith(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
-                           "b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
-                12),
-       "begins at 8"},
+      {"gap", FileWith(Header({Floats("a", 1, 0, 4), Floats("b", 1, 8, 12)}), 12), "begins at 8"},
   };
   const TestDir dir;
   for (const auto& c : kCases) {
@@ -176,29 +175,21 @@ TEST(SafetensorsTest, WhatTheFormatAllowsIsRead) {
       {"a scalar", FileWith(R"({"w":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})", 8), 1},
       {"an empty name", FileWith(R"({"":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})", 1), 1},
       {"empty tensors at the end and between others",
-       FileWith(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
-                    "b":{"dtype":"C64","shape":[0,7],"data_offsets":[4,4]},
-                    "c":{"dtype":"U32","shape":[1],"data_offsets":[4,8]},
-                    "d":{"dtype":"U64","shape":[0],"data_offsets":[8,8]}})",
+       FileWith(Header({Floats("a", 1, 0, 4), Entry("b", "C64", "0,7", 4, 4), Entry("c", "U32", "1", 4, 8),
+                        Entry("d", "U64", "0", 8, 8)}),
                 8),
        4},
       {"a name that comes twice in the same place",
-       FileWith(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
-                    "w":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})",
-                4),
-       1},
+       FileWith(Header({Floats("w", 1, 0, 4), Entry("w", "I32", "1", 0, 4)}), 4), 1},
       {"elements of less than a byte",
-       FileWith(R"({"a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]},
-                    "b":{"dtype":"F6_E3M2","shape":[4],"data_offsets":[3,6]},
-                    "c":{"dtype":"F6_E2M3","shape":[0],"data_offsets":[6,6]}})",
-                6),
+       FileWith(
+           Header({Entry("a", "F4", "3,2", 0, 3), Entry("b", "F6_E3M2", "4", 3, 6), Entry("c", "F6_E2M3", "0", 6, 6)}),
+           6),
        3},
       {"elements of eight bits",
-       FileWith(R"({"a":{"dtype":"F8_E5M2FNUZ","shape":[1],"data_offsets":[0,1]},
-                    "b":{"dtype":"F8_E4M3FNUZ","shape":[1],"data_offsets":[1,2]},
-                    "c":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[2,3]},
-                    "d":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[3,4]},
-                    "e":{"dtype":"F8_E5M2","shape":[1],"data_offsets":[4,5]}})",
+       FileWith(Header({Entry("a", "F8_E5M2FNUZ", "1", 0, 1), Entry("b", "F8_E4M3FNUZ", "1", 1, 2),
+                        Entry("c", "F8_E8M0", "1", 2, 3), Entry("d", "F8_E4M3", "1", 3, 4),
+                        Entry("e", "F8_E5M2", "1", 4, 5)}),
                 5),
        5},
   };
