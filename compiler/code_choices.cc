@@ -104,7 +104,8 @@ class Choice {
 
 Tensor CountVariable(GraphEditor& editor, const CodeCounts& counts) {
   const std::string init = absl::StrCat("constant(", counts.counts[counts.usual], ")");
-  return editor.Variable(kCodeCount, {DType::kInt32, Shape()}, init, {}, /*trainable=*/false);
+  const std::string name = absl::StrCat(kCodeCount, counts.counts.back());
+  return editor.Variable(name, {DType::kInt32, Shape()}, init, {}, /*trainable=*/false);
 }
 
 absl::StatusOr<Graph> ChoiceGraph(const Graph& trained, const CompileOptions& options, const OpRegistry& ops,

@@ -1,7 +1,7 @@
 // Codes whose numbers (ranks, shares of elements) are chosen while a job trains, each matrix its own (L-GreCo; Markov,
 // Alim, Frantar and Alistarh, MLSys 2024).
 //
-//   train             codes of as many as "w/compress/count" says
+//   train             codes of as many as "w/compress/count_to_64" says
 //   train/window      the same, and adds up addends in "w/compress/window"      the last steps before a choice
 //   compress/choose   windows ──► mean of all ranks ──► errors of all candidates ──► choose_codes ──► counts
 //
@@ -20,9 +20,10 @@ namespace oneflow {
 
 inline constexpr char kChoicePlan[] = "compress/choose";
 // State of a matrix, behind "w/compress/".
-inline constexpr char kCodeWindow[] = "window", kCodeCount[] = "count";
+inline constexpr char kCodeWindow[] = "window", kCodeCount[] = "count_to_";
 
-// The count of a matrix, i32[], in whose scope the editor is.
+// The count of a matrix, i32[], in whose scope the editor is. It is called after the largest candidate: a job that goes
+// on with others begins with its usual count, since the saved one may be more than there is room for.
 Tensor CountVariable(GraphEditor& editor, const CodeCounts& counts);
 
 // The plan that chooses. A plan of the steps of a window has been compiled: `variables` has where its windows lie.

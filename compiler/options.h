@@ -26,6 +26,7 @@ struct UpdateOptions {
   bool decays_vectors = false;  // of all others too
   double rate = 1;              // times the rate of the schedule
   bool frozen = false;          // not at all: it has no gradient and no state
+  bool ascent = false;          // against its gradient: it is a player who wants the loss to be large
   bool is_own_rule = false;     // the rule is for just these variables, whatever the rule says of variables
 };
 
@@ -109,6 +110,11 @@ struct CompressOptions {
   std::optional<ChoiceOptions> choice = {};
   std::set<std::string> exact = {};    // plans whose gradients are summed exactly: of the beginning
   std::set<std::string> windows = {};  // plans of the steps whose gradients errors are measured on
+  // What is coded is the difference to a shift that every rank learns from what it sent: shift += so much of it (DIANA).
+  double shift_rate = 0;
+  // What is coded is the difference to the gradient at the anchor (points.h).
+  bool from_anchor = false;
+  bool own_seeds = false;  // every rank draws for itself
 };
 
 // Ranks along an axis train by themselves, each group on its own samples, and take the mean of their weights now and

@@ -30,7 +30,10 @@ std::deque<OptimizerRule>& Table() {
                                     LambRule(),
                                     LarsRule(),
                                     AdafactorRule(),
-                                    MuonRule()};
+                                    MuonRule(),
+                                    OptimisticRule(),
+                                    ExtragradientRule(),
+                                    MashaRule()};
   return *rules;
 }
 

@@ -38,6 +38,7 @@ struct OptimizerState {
 };
 
 class OptimizerStep;
+class Tensor;
 
 struct OptimizerRule {
   std::string name;
@@ -49,6 +50,12 @@ struct OptimizerRule {
   // The rule is for matrices inside a network only: this one updates all other variables, with its defaults and the
   // same weight decay, unless a group says otherwise. Empty: the rule is for all.
   std::string others = {};
+  // A rule that wants gradients at other points than the weights (compiler/points.h). What the model computes with
+  // instead of the weight in a step; null: the weight. It reads no gradient.
+  Tensor (*point)(const OptimizerStep& step) = nullptr;
+  // What is done with the gradient at the weight before each step, and where the anchor moves; null: nothing.
+  void (*half)(OptimizerStep& step) = nullptr;
+  void (*anchor)(OptimizerStep& step) = nullptr;
 };
 
 // "<weight>/average": the moving average of a weight.

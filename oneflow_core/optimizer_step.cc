@@ -10,7 +10,7 @@ OptimizerStep::OptimizerStep(GraphBuilder& builder, const Operands& operands, co
       operands_(operands),
       attrs_(attrs),
       step_number_(step_number),
-      gradient_(Mul(operands.gradient, operands.scale)) {}
+      gradient_(operands.gradient.valid() ? Mul(operands.gradient, operands.scale) : Tensor()) {}
 
 Tensor OptimizerStep::SumOfSquares(const Tensor& x) const { return builder_.Op1("square_sum", {x}); }
 
@@ -32,6 +32,10 @@ Tensor OptimizerStep::Average(double beta, const Tensor& x, const Tensor& y) {
 Tensor OptimizerStep::Decayed() const {
   if (weight_decay() == 0) return weight();
   return Mul(weight(), AddScalar(Scale(rate(), -weight_decay()), 1));
+}
+
+Tensor OptimizerStep::DecayedGradient(const Tensor& x) const {
+  return weight_decay() == 0 ? gradient() : Add(gradient(), Scale(x, weight_decay()));
 }
 
 void OptimizerStep::Set(const Tensor& v, const Tensor& x, const std::string& name) {

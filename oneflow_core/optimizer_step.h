@@ -23,7 +23,7 @@ namespace oneflow {
 class OptimizerStep {
  public:
   struct Operands {
-    Tensor weight, gradient;               // f32; the gradient before it is multiplied by `scale`
+    Tensor weight, gradient;               // f32; the gradient before it is multiplied by `scale`; invalid: none
     Tensor rate, scale;                    // f32[]; scale: NaN where the step is skipped
     std::map<std::string, Tensor> states;  // those that the variable has, by operand (OptimizerState)
   };
@@ -56,6 +56,8 @@ class OptimizerStep {
   static Tensor Average(double beta, const Tensor& x, const Tensor& y);
   // The weight less its decay: w (1 - rate decay).
   Tensor Decayed() const;
+  // The gradient, which is that at x, and the one of decay / 2 |x|^2.
+  Tensor DecayedGradient(const Tensor& x) const;
 
   // What variables hold after the step; each once.
   void SetState(const std::string& operand, const Tensor& x) { Set(state(operand), x, "state"); }

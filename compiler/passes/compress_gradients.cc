@@ -8,18 +8,24 @@
 #include "compiler/code_choices.h"
 #include "compiler/parameter_groups.h"
 #include "compiler/passes/edges/coding.h"
+#include "compiler/passes/learning_rate.h"
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
+#include "compiler/points.h"
 #include "oneflow_core/functional.h"
 
 namespace oneflow {
 namespace {
+
+// Beside a rate that may be 0.
+constexpr double kLeastRate = 1e-20;
 
 class GradientCompressor {
  public:
   GradientCompressor(Graph graph, const PassContext& context, const CompressOptions& options, const Codec& codec)
       : editor_(context.ops, std::move(graph)),
         mesh_(context.options.MeshOf(editor_.graph().name()).mesh()),
+        schedule_(context.options.schedule),
         options_(options),
         codec_(codec) {}
 
@@ -28,6 +34,10 @@ class GradientCompressor {
     coding_.emplace(options_, codec_, mesh_.AxisSize(axis_));
     const std::vector<ValueId> gradients = VariableGradients(editor_.graph());
     OF_RETURN_IF_ERROR(CheckGroups(gradients));
+    if (options_.from_anchor && codec_.keeps_errors) {
+      editor_.set_role(Role::kUpdate);
+      rate_ = AddScalar(LearningRate(editor_, schedule_), kLeastRate);
+    }
     for (NodeId id = 0; id < static_cast<NodeId>(gradients.size()); ++id) {
       if (gradients[id] < 0 || !coding_->IsCoded(editor_.graph().node(id).name, ShapeOf(id))) continue;
       Compress(id, gradients[id]);
@@ -91,7 +101,33 @@ class GradientCompressor {
       const Tensor window = step.OwnState(kCodeWindow, addends.shape(), /*split=*/true);
       step.Set(window, window + step.AsRows(addends));
     }
-    return codec_.sum(step);
+    if (!options.from_anchor && options.shift_rate == 0) return codec_.sum(step);
+    return SumFromShift(step);
+  }
+
+  // The addends less what every rank has of its own as a shift; and what that is in the sum, beside the code's.
+  Tensor SumFromShift(CodecStep& step) {
+    const Shape shape({step.rows(), step.columns()});
+    const Tensor own = step.OwnState("shift", shape, /*split=*/true);
+    const Tensor all = step.SumState("shift_sum", shape);
+    const Tensor rows = step.AsRows(step.InAddends(step.addends(), /*split=*/true));
+    if (StepKindOf(editor_.graph()) == StepKind::kAnchor) {
+      const Tensor sum = step.Everywhere(step.addends());
+      step.Set(own, rows);
+      step.Set(all, sum);
+      return sum;
+    }
+    Tensor difference = rows - own;
+    if (!options_.from_anchor) {
+      const Tensor coded = step.SumOf(codec_, difference);
+      const double rate = options_.shift_rate;
+      step.Set(own, own + Reshape(Scale(step.sent(), rate), own.shape().dims()));
+      step.Set(all, all + Scale(coded, rate));
+      return all + coded;
+    }
+    if (!codec_.keeps_errors) return all + step.SumOf(codec_, difference);
+    // What is left out is in units of the weights, so that it counts as much when the rate is another.
+    return all + Div(step.SumOf(codec_, Mul(difference, rate_)), rate_);
   }
 
   void Compress(NodeId id, ValueId gradient) {
@@ -110,9 +146,11 @@ class GradientCompressor {
 
   GraphEditor editor_;
   const Mesh mesh_;
+  const ScheduleOptions& schedule_;
   const CompressOptions& options_;
   const Codec& codec_;
   std::string axis_;
+  Tensor rate_;  // of the step; only where it is needed
   std::optional<Coding> coding_;
 };
 
@@ -146,6 +184,9 @@ absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
   if (options.bucket < 8 || options.bucket % 8 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("compress.bucket is ", options.bucket, " but must be a multiple of 8"));
+  }
+  if (options.shift_rate > 0 && !codec->tells_sent) {
+    return absl::InvalidArgumentError(absl::StrCat("compress.shift_rate: ", codec->name, " has no shift"));
   }
   if (options.choice.has_value() && codec->errors == nullptr) {
     return absl::InvalidArgumentError(

@@ -11,12 +11,15 @@
 //
 // Only matrices and larger tensors are decayed, because decaying biases and gains of norms is known to hurt; unless
 // their group says how much.
+#include <algorithm>
 #include <map>
 #include <optional>
 
 #include "compiler/parameter_groups.h"
+#include "compiler/passes/learning_rate.h"
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
+#include "compiler/points.h"
 #include "oneflow_core/attr_text.h"
 #include "oneflow_core/graph_editor.h"
 #include "oneflow_core/optimizer_rules.h"
@@ -37,19 +40,23 @@ class OptimizerBuilder {
     OF_RETURN_IF_ERROR(FindParameters());
     Step();
     Norm();
+    if (builder_.status().ok()) OF_RETURN_IF_ERROR(CheckPoints());
     for (const Parameter& parameter : parameters_) {
       For(parameter);
-      if (options_.keep_gradients) Keep(parameter);
+      if (options_.keep_gradients && kind_ == StepKind::kStep) Keep(parameter);
       Update(parameter);
-      Average(parameter);
+      if (kind_ == StepKind::kStep) Average(parameter);
     }
+    if (kind_ != StepKind::kStep) return builder_.Finish();
     ForNone();
     std::vector<Tensor> counted = {step_};
     if (scales_loss_) counted.push_back(scale_);
     Op("increment", counted, {}, "optimizer/step/increment");
     if (scales_loss_) UpdateLossScale(builder_, scale_, options_.precision);
     Fetches();
-    return builder_.Finish();
+    OF_ASSIGN_OR_RETURN(Graph graph, builder_.Finish());
+    ReadPoints(graph);
+    return graph;
   }
 
  private:
@@ -156,12 +163,9 @@ class OptimizerBuilder {
   }
 
   void Step() {
-    step_ = NewVariable("optimizer/step", {DType::kInt64, {}}, {}, "all variables");
-    AttrMap schedule = options_.schedule.fields;
-    schedule.Set("learning_rate", options_.schedule.learning_rate);
-    schedule.Set("kind", options_.schedule.kind);
-    const std::vector<Tensor> rate = Op("lr_schedule", {step_}, std::move(schedule), "optimizer/lr");
-    if (!rate.empty()) learning_rate_ = rate[0];
+    CheckIsNew(kStepsTaken, "all variables");
+    step_ = StepsTaken(builder_);
+    learning_rate_ = LearningRate(builder_, options_.schedule);
   }
 
   void Fetches() {
@@ -269,11 +273,21 @@ class OptimizerBuilder {
     const Tensor rate = Rate(parameter.update->rate);
     For(parameter);
     if (!builder_.status().ok()) return;
-    if (parameter.rule->build == nullptr) {
-      UpdateByOp(parameter, rate);
-    } else {
-      UpdateByOps(parameter, rate);
+    const OptimizerRule& rule = *parameter.rule;
+    switch (kind_) {
+      case StepKind::kHalf:
+        return rule.half == nullptr ? void() : UpdateByOps(parameter, rate, rule.half);
+      case StepKind::kAnchor:
+        return rule.anchor == nullptr ? void() : UpdateByOps(parameter, rate, rule.anchor);
+      case StepKind::kStep:
+        return rule.build == nullptr ? UpdateByOp(parameter, rate) : UpdateByOps(parameter, rate, rule.build);
     }
+  }
+
+  // What the parameter's update takes: a player who wants the loss to be large has it the other way round.
+  Tensor Gradient(const Parameter& parameter) {
+    if (!parameter.update->ascent) return parameter.gradient;
+    return Op("scale", {parameter.gradient}, {{"alpha", -1.0}}, absl::StrCat(parameter.name, "/grad/ascent"))[0];
   }
 
   void UpdateByOp(const Parameter& parameter, const Tensor& rate) {
@@ -282,13 +296,13 @@ class OptimizerBuilder {
     for (const OptimizerState& state : rule.states) {
       operands.push_back(State(parameter, absl::StrCat("/", state.suffix)));
     }
-    operands.insert(operands.end(), {parameter.gradient, rate, scale_});
+    operands.insert(operands.end(), {Gradient(parameter), rate, scale_});
     if (rule.reads_step) operands.push_back(step_);
     Op(absl::StrCat(rule.name, "_update"), operands, Attributes(parameter), absl::StrCat(parameter.name, "/update"));
   }
 
-  void UpdateByOps(const Parameter& parameter, const Tensor& rate) {
-    OptimizerStep::Operands operands = {parameter.value, parameter.gradient, rate, scale_, {}};
+  void UpdateByOps(const Parameter& parameter, const Tensor& rate, void (*build)(OptimizerStep&)) {
+    OptimizerStep::Operands operands = {parameter.value, Gradient(parameter), rate, scale_, {}};
     for (const OptimizerState& state : parameter.rule->states) {
       const Shape& weight = parameter.value.shape();
       const std::optional<Shape> shape = state.shape == nullptr ? weight : state.shape(weight);
@@ -300,9 +314,54 @@ class OptimizerBuilder {
     const OptimizerStep::StepNumber step_number = [&](const std::string& op, const AttrMap& of_op) {
       return StepNumber(parameter, op, of_op);
     };
-    const GraphBuilder::Scope scope(builder_, absl::StrCat(parameter.name, "/update"));
-    OptimizerStep step(builder_, operands, attrs, step_number);
-    parameter.rule->build(step);
+    {
+      const GraphBuilder::Scope scope(builder_, absl::StrCat(parameter.name, "/update"));
+      OptimizerStep step(builder_, operands, attrs, step_number);
+      build(step);
+    }
+    if (kind_ == StepKind::kStep && parameter.rule->point != nullptr) Point(parameter, operands, attrs, step_number);
+  }
+
+  // What the model computes with instead of the weight, which lies as the weight does.
+  void Point(const Parameter& parameter, OptimizerStep::Operands operands, const AttrMap& attrs,
+             const OptimizerStep::StepNumber& step_number) {
+    operands.gradient = Tensor();
+    builder_.Imitate(Node(builder_.graph().node(parameter.variable)));
+    const NodeId first = builder_.graph().num_nodes();
+    const GraphBuilder::Scope scope(builder_, absl::StrCat(parameter.name, "/point"));
+    const Tensor at = parameter.rule->point(OptimizerStep(builder_, operands, attrs, step_number));
+    if (!at.valid()) return;
+    Value& value = builder_.mutable_graph().value(at.id());
+    if (builder_.graph().node(value.producer).op != "variable") value.hint = parameter.hint;
+    points_.push_back({parameter.value.id(), at.id(), first, builder_.graph().num_nodes()});
+  }
+
+  // Forward and backward read points.
+  void ReadPoints(Graph& graph) const {
+    std::vector<ValueId> at(graph.num_values(), -1);
+    std::vector<bool> makes_point(graph.num_nodes(), false);
+    for (const PointOf& point : points_) {
+      at[point.weight] = point.at;
+      std::fill(makes_point.begin() + point.first_node, makes_point.begin() + point.end_node, true);
+    }
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      if (makes_point[id] || PartOf(graph.node(id).role) == StepPart::kUpdate) continue;
+      for (ValueId& input : graph.node(id).inputs) {
+        if (at[input] >= 0) input = at[input];
+      }
+    }
+    if (!points_.empty()) graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
+  }
+
+  // Anchors move by one coin, and a step that is skipped would leave a point behind.
+  absl::Status CheckPoints() const {
+    const UpdateOptions* const anchored = AnchoredUpdate(options_.optimizer);
+    if (anchored == nullptr && !GoesHalfAhead(options_.optimizer)) return absl::OkStatus();
+    if (!scales_loss_) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", anchored == nullptr ? "extragradient" : anchored->rule,
+                     "' takes gradients at other points than the weights: not with a scaled loss (precision.compute "
+                     "F16), whose steps are skipped now and then"));
   }
 
   // Made once for all parameters; new nodes then serve `parameter` again.
@@ -316,12 +375,19 @@ class OptimizerBuilder {
     return at->second;
   }
 
+  struct PointOf {
+    ValueId weight, at;
+    NodeId first_node, end_node;  // that make it
+  };
+
   GraphEditor builder_;
   const CompileOptions& options_;
+  const StepKind kind_ = StepKindOf(builder_.graph());
   const bool scales_loss_ = ScalesLoss(builder_.graph());
   const std::vector<bool> hidden_ = HiddenMatrices(builder_.graph(), builder_.ops());
   std::map<std::string, std::string> users_;  // variables of the model: where each is, by name
   std::vector<Parameter> parameters_;
+  std::vector<PointOf> points_;
   std::map<double, Tensor> rates_;              // by factor of the learning rate
   std::map<std::string, Tensor> step_numbers_;  // by op and attributes
   Tensor step_, learning_rate_, scale_, norm_, skipped_;

@@ -86,4 +86,11 @@ struct ClickBatch {
 ClickBatch ReadClickBatch(GraphBuilder& b, const ClickData& data, DataSplit split, int64_t batch,
                           std::source_location loc = std::source_location::current());
 
+// What workers have of a game (actor/data/game.h): f32[batch,d,d], [batch,d], [batch,d], and [batch,2d].
+struct GameBatch {
+  Tensor matrices, of_x, of_y, solution;
+};
+GameBatch ReadGameBatch(GraphBuilder& b, const AttrMap& fields, DataSplit split, int64_t batch,
+                        std::source_location loc = std::source_location::current());
+
 }  // namespace oneflow

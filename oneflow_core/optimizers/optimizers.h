@@ -10,5 +10,8 @@ OptimizerRule LambRule();
 OptimizerRule LarsRule();
 OptimizerRule AdafactorRule();
 OptimizerRule MuonRule();
+OptimizerRule OptimisticRule();
+OptimizerRule ExtragradientRule();
+OptimizerRule MashaRule();
 
 }  // namespace oneflow

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "actor/checkpoint/manifest.h"
 #include "gmock/gmock.h"
 #include "test/e2e/metrics_pipe.h"
@@ -113,6 +114,21 @@ TEST_F(SavedStateTest, WhatCodesLeaveOutIsKept) {
     EXPECT_THAT(manifest, HasSubstr("/compress/error"));
     EXPECT_EQ(absl::StrContains(manifest, "/compress/window"), chosen);
   }
+}
+
+// The numbers that were chosen may be more than the new candidates: the job begins with its usual ones again.
+TEST_F(SavedStateTest, OtherCandidatesBeginWithTheUsualNumber) {
+  const auto run = [&](double density, int steps, const std::vector<std::string>& more) {
+    const std::string compress =
+        absl::StrFormat("{family: TOPK default: %g adaptive { every: 2 window: 1 high: 4 }}", density);
+    return Run("every: 4", Join(Join(OnMesh("dp: 2", 2), Set("train.steps", absl::StrCat(steps))),
+                                Join(Set("compress", compress), more)));
+  };
+  const Outcome first = run(0.1, 4, {});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const Outcome less = run(0.01, 8, {"--resume"});
+  EXPECT_EQ(less.exit_code, 0) << less.err;
+  EXPECT_THAT(less.out, HasSubstr("goes on from step 4"));
 }
 
 // Groups may change where the state of what is trained is there: more may be frozen, but not less.

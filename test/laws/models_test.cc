@@ -19,6 +19,7 @@ class ModelsTest : public testing::LayoutsLaw {
             {"prototypes", "prototypes { classes: 37 samples: 400 height: 5 width: 5 noise: 0.2 }"},
             {"texts", absl::StrCat("texts { path: '", Texts(), "' text: 'words' label: 'kind' }")},
             {"clicks", "clicks { fields: 3 vocabulary: 301 numbers: 2 }"},
+            {"game", "game { dimension: 9 }"},
             {"csv", absl::StrCat("csv { path: '", Csv(), "' features: ['a', 'b'] label: 'sign' }")}};
   }
   // Words of small letters, or of large ones.

@@ -22,6 +22,7 @@
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/edges_co2.h"
 #include "tools/bench/edges_lgreco.h"
+#include "tools/bench/edges_masha.h"
 #include "tools/bench/elementwise.h"
 #include "tools/bench/gemm.h"
 #include "tools/bench/graph_contest.h"
@@ -96,6 +97,7 @@ constexpr struct {
     {"checkpoint", MakeCheckpointCase},
     {"edges-co2", MakeEdgesCo2Case},
     {"edges-lgreco", MakeEdgesLgrecoCase},
+    {"edges-masha", MakeEdgesMashaCase},
     {"elementwise", MakeElementwiseCase},
     {"gemm", MakeGemmCase},
     {"gpt2-124m", MakeGpt2Case},

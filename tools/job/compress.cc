@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/points.h"
 #include "tools/job/exact_steps.h"
 #include "tools/job/field_rules.h"
+#include "tools/job/optimizer.h"
 
 namespace oneflow {
 namespace {
@@ -31,6 +33,10 @@ void CheckCompress(const pb::JobConfig& config, Checker& check) {
                 "not with train.ramp");
   check.Require(compress.warmup_steps() == 0 || config.sync().co2().warmup_steps() == 0, "compress.warmup_steps",
                 "not with those of sync");
+  const bool draws = compress.family() == pb::Compress::RANDK;
+  check.Require(draws || !compress.own_seeds(), "compress.own_seeds", "is for RANDK");
+  check.Require(draws || compress.family() == pb::Compress::TOPK || compress.shift_rate() == 0, "compress.shift_rate",
+                "is for RANDK and TOPK");
   if (!compress.has_adaptive()) return;
   const pb::Compress::Adaptive adaptive = WithDefaults(compress.adaptive());
   check.Require(adaptive.window() <= adaptive.every(), "compress.adaptive.window",
@@ -50,6 +56,9 @@ std::optional<CompressOptions> CompressOf(const pb::JobConfig& config) {
     options.groups.push_back({group.match(), group.value(), group.exact()});
   }
   options.exact = {kExactPlan};
+  options.own_seeds = compress.own_seeds();
+  options.shift_rate = compress.shift_rate();
+  options.from_anchor = AnchoredUpdate(OptimizerOf(config.train().optimizer())) != nullptr;
   if (!compress.has_adaptive()) return options;
   options.choice = ChoiceOf(compress);
   options.windows = {kWindowPlan};

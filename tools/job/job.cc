@@ -28,6 +28,7 @@
 #include "tools/job/phases.h"
 #include "tools/job/pipeline.h"
 #include "tools/job/plugins.h"
+#include "tools/job/points.h"
 #include "tools/job/program.h"
 #include "tools/job/ramp.h"
 #include "tools/job/schedule.h"
@@ -240,6 +241,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   AddRamp(c, job.program);
   AddSyncSteps(c, job.program);
   AddCompressSteps(c, job.program);
+  AddPointSteps(c, job.program);
   const uint64_t seed = WithDefaults(c).seed();
   OF_RETURN_IF_ERROR(PrepareData(seed, config, opens_files, job.program));
   if (opens_files) OF_RETURN_IF_ERROR(CheckFiles(config));
@@ -256,6 +258,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   FillRamp(c, job.spec);
   FillSync(c, job.spec);
   FillCompress(c, job.spec);
+  FillPoints(c, job.spec);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
   job.spec.set_seed(seed);

@@ -67,6 +67,7 @@ OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer) {
     static_cast<UpdateOptions&>(group) = options;
     group.match = said.match();
     group.frozen = said.frozen();
+    group.ascent = said.ascent();
     if (said.has_rate()) group.rate = said.rate();
     TakeRule(said, group);
     group.is_own_rule = KindOf(said) != nullptr;
@@ -109,6 +110,7 @@ void CheckOptimizer(const pb::Optimizer& optimizer, Checker& check) {
     const std::string frozen = "is given, but the group is frozen";
     check.Require(!group.frozen() || !group.has_rate(), of + ".rate", frozen);
     check.Require(!group.frozen() || !group.has_weight_decay(), of + ".weight_decay", frozen);
+    check.Require(!group.frozen() || !group.ascent(), of + ".ascent", frozen);
     check.Require(!group.frozen() || kind == nullptr, absl::StrCat(of, ".", kind == nullptr ? "" : kind->name()),
                   frozen);
     const double of_rule = WeightDecayOf(group);

@@ -16,6 +16,7 @@
 #include "tools/job/field_rules.h"
 #include "tools/job/meshes.h"
 #include "tools/job/optimizer.h"
+#include "tools/job/points.h"
 #include "tools/job/ramp.h"
 #include "tools/job/schedule.h"
 #include "tools/job/sync.h"
@@ -127,6 +128,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   if (check.status().ok()) CheckRamp(c, check);
   if (check.status().ok()) CheckSync(c, check);
   if (check.status().ok()) CheckCompress(c, check);
+  if (check.status().ok()) CheckPoints(c, check);
   CheckOptimizer(train.optimizer(), check);
   check.Require(!train.has_lora() || !train.lora().match().empty(), "train.lora.match", "is missing");
   check.Require(train.average().save_weights().empty() || train.steps() > 0, "train.average.save_weights",

@@ -35,6 +35,8 @@ struct CodeSize {
   Tensor used = {};  // i32[], how many travel; invalid: all
 };
 
+struct Codec;
+
 // The exchange of one gradient, as a codec writes it. State that it declares belongs to the variable and is saved in
 // checkpoints. Tensors are f32; [n,m] is the gradient as a matrix, its first dimension by all others.
 class CodecStep {
@@ -45,6 +47,8 @@ class CodecStep {
             const CompressOptions& options, const CodeSize& size);
 
   const Tensor& addends() const { return addends_; }
+  // By the codec: the sum of rows [ranks,n,m], of which every rank has its own, instead of the addends.
+  Tensor SumOf(const Codec& codec, const Tensor& rows);
   int64_t ranks() const { return ranks_; }
   const CompressOptions& options() const { return options_; }
   int64_t rows() const { return addends_.shape()[0]; }
@@ -56,6 +60,8 @@ class CodecStep {
   // State [ranks, shape...], zeros at first, of which every rank has its own row. `split`: whether it is split along
   // the other axes as the gradient is; otherwise it is whole there.
   Tensor OwnState(absl::string_view suffix, const Shape& shape, bool split);
+  // State that lies as the sum [n,m] does, zeros at first.
+  Tensor SumState(absl::string_view suffix, const Shape& shape);
   // What a state holds after the step.
   void Set(const Tensor& state, const Tensor& value);
 
@@ -65,6 +71,8 @@ class CodecStep {
   Tensor InAddends(const Tensor& x, bool split);
   // x, of a row for each rank, with a part of all rows on each rank.
   Tensor Across(const Tensor& x);
+  // Of x, of a row for each rank, its own row on each.
+  Tensor OwnRows(const Tensor& x);
   // x with all rows on all ranks.
   Tensor Everywhere(const Tensor& x);
   // The same of x [ranks, room], of whose columns those that are used travel: behind them are zeros.
@@ -83,6 +91,10 @@ class CodecStep {
   // may find it cheaper to move small gradients whole.
   Tensor Made(const Tensor& x, Sbp sbp);
 
+  // By the codec: what each rank has sent, of elements [ranks, n m], as those who read it understand it.
+  void set_sent(const Tensor& x) { sent_ = x; }
+  const Tensor& sent() const { return sent_; }
+
   GraphEditor& editor() { return editor_; }
 
  private:
@@ -90,12 +102,13 @@ class CodecStep {
   Tensor KeepUsed(const Tensor& x);
 
   GraphEditor& editor_;
-  const Tensor addends_;
+  Tensor addends_;
   const std::string axis_;
   const int64_t ranks_;
   const SbpHint whole_;
   const CompressOptions& options_;
   const CodeSize size_;
+  Tensor sent_;
   Tensor counts_;  // size_.used for each rank, which all ranks have: so no counts travel
 };
 
@@ -116,6 +129,8 @@ struct Codec {
   // rise.
   Tensor (*errors)(GraphEditor& editor, const Tensor& x, const std::vector<int64_t>& counts,
                    const CompressOptions& options) = nullptr;
+  bool keeps_errors = false;  // what a step leaves out is in the next one
+  bool tells_sent = false;    // CodecStep::sent()
 };
 
 // |x|^2 less the sums of the first counts[i] of `squares`, f32[counts]: what is left of x without so many parts of it.

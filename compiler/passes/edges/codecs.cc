@@ -62,6 +62,16 @@ Tensor CodecStep::OwnState(absl::string_view suffix, const Shape& shape, bool sp
                           /*trainable=*/false);
 }
 
+Tensor CodecStep::SumState(absl::string_view suffix, const Shape& shape) {
+  return editor_.Variable(suffix, {DType::kFloat32, shape}, "zeros", Along(Sbp::Broadcast(), /*split=*/true, 0),
+                          /*trainable=*/false);
+}
+
+Tensor CodecStep::SumOf(const Codec& codec, const Tensor& rows) {
+  addends_ = Made(ReduceSum(rows, {0}), Sbp::Partial());
+  return codec.sum(*this);
+}
+
 void CodecStep::Set(const Tensor& state, const Tensor& value) { editor_.Op("assign", {state, value}); }
 
 Tensor CodecStep::AsRows(const Tensor& x) { return editor_.Op1("addends", {x}, {{"count", ranks_}}); }
@@ -69,6 +79,8 @@ Tensor CodecStep::AsRows(const Tensor& x) { return editor_.Op1("addends", {x}, {
 Tensor CodecStep::InAddends(const Tensor& x, bool split) { return x.To(Along(Sbp::Partial(), split, 0)); }
 
 Tensor CodecStep::Across(const Tensor& x) { return x.To({{axis_, Sbp::Split(1)}}); }
+
+Tensor CodecStep::OwnRows(const Tensor& x) { return x.To({{axis_, Sbp::Split(0)}}); }
 
 Tensor CodecStep::Everywhere(const Tensor& x) { return x.To({{axis_, Sbp::Broadcast()}}); }
 

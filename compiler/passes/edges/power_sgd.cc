@@ -67,7 +67,8 @@ Codec PowerSgdCodec() {
           .bytes = BytesOfFactors,
           .sum = SumByFactors,
           .count = ColumnsOf,
-          .errors = ErrorsOfRanks};
+          .errors = ErrorsOfRanks,
+          .keeps_errors = true};
 }
 
 }  // namespace oneflow

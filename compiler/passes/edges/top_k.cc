@@ -27,7 +27,9 @@ Tensor SumOfLargest(CodecStep& step) {
   const Sbp own_row = Sbp::Split(0);
   const Tensor indices = step.Made(TopK(b.Op1("abs", {given}), k).indices, own_row);
   const Tensor values = step.OnlyUsed(step.Made(TakeAlong(given, indices), own_row));
-  step.Set(error, given - step.Made(PutAlong(values, indices, elements), own_row));
+  const Tensor sent = step.Made(PutAlong(values, indices, elements), own_row);
+  step.Set(error, given - sent);
+  step.set_sent(sent);
   const Tensor all_values = Reshape(step.EverywhereUsed(values), {ranks * k});
   const Tensor all_indices = Reshape(step.EverywhereUsed(indices), {ranks * k});
   return Reshape(step.Made(ScatterAdd(all_values, all_indices, 0, elements), Sbp::Broadcast()), {n, m});
@@ -53,7 +55,9 @@ Codec TopKCodec() {
           .bytes = BytesOfPairs,
           .sum = SumOfLargest,
           .count = ElementsOf,
-          .errors = ErrorsOfLargest};
+          .errors = ErrorsOfLargest,
+          .keeps_errors = true,
+          .tells_sent = true};
 }
 
 }  // namespace oneflow

@@ -40,13 +40,15 @@ read_data() {batch=4} ! attribute 'dataset' is missing
 read_data() {dataset=prototypes batch=4 channels=1 height=8 width=8} = f32[4,1,8,8] i32[4]
 read_data() {dataset=clicks batch=4 fields=3 numbers=2} = i32[4,3] f32[4,2] i32[4]
 read_data() {dataset=clicks batch=4} ! attribute 'fields' is missing
+read_data() {dataset=game batch=4 dimension=3} = f32[4,3,3] f32[4,3] f32[4,3] f32[4,6]
+read_data() {dataset=game batch=4} ! attribute 'dimension' is missing
 read_data() {dataset="csv", batch=4, features="\"a\",\"b\"", label="c"} = f32[4,2] i32[4]
 read_data() {dataset="csv", batch=4, features="\"a\"", target="c"} = f32[4,1] f32[4]
 read_data() {dataset="csv", batch=4, features=""} ! attribute 'features' names no columns
 read_data() {dataset=texts batch=4 context=16} = i32[4,16] i32[4] i32[4,16]
 read_data() {dataset=texts batch=4} ! attribute 'context' is missing
-read_data() {dataset=sound batch=4} ! attribute 'dataset' is 'sound' but must be 'cifar', 'clicks', 'csv', 'images',
-    'prototypes', 'text' or 'texts'
+read_data() {dataset=sound batch=4} ! attribute 'dataset' is 'sound' but must be 'cifar', 'clicks', 'csv', 'game',
+    'images', 'prototypes', 'text' or 'texts'
 read_data() {dataset=text batch=0 context=16} ! attribute 'batch' is 0 but must be at least 1
 read_data() {dataset=text batch=4} ! attribute 'context' is missing
 read_data() {dataset=text batch=4 context=16.5} ! attribute 'context' is a number but must be an integer

@@ -10,6 +10,7 @@
 #include "compiler/local_training.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_reader.h"
+#include "compiler/points.h"
 #include "glog/logging.h"
 #include "oneflow_core/status.h"
 #include "oneflow_core/zones.h"
@@ -150,6 +151,8 @@ absl::Status ValidateLoop(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
   OF_RETURN_IF_ERROR(ValidateRamp(loop, plan));
   if (loop.has_sync()) OF_RETURN_IF_ERROR(ValidateSync(loop.sync(), plan));
   if (loop.has_choice()) OF_RETURN_IF_ERROR(ValidateChoice(loop.choice(), plan));
+  if (loop.points().half()) OF_RETURN_IF_ERROR(ValidateRun(kHalfPlan, 0, 1, plan));
+  if (loop.points().anchors()) OF_RETURN_IF_ERROR(ValidateRun(kAnchorPlan, 0, 1, plan));
   if (loop.evaluate_every() < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluate_every is ", loop.evaluate_every(), "; it must not be negative"));

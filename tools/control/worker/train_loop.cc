@@ -10,9 +10,11 @@
 #include "actor/checkpoint/finite.h"
 #include "compiler/code_choices.h"
 #include "compiler/local_training.h"
+#include "compiler/points.h"
 #include "oneflow_core/variable_role.h"
 #include "tools/control/worker/agreement.h"
 #include "tools/control/worker/rest.h"
+#include "tools/job/points.h"
 
 namespace oneflow {
 namespace {
@@ -74,9 +76,11 @@ void TrainLoop::PlaceReaders() {
     const int64_t begin = std::max(stage.begin, first_step_);
     const int64_t rows = state_.rows() + sizes_.Of(first_step_, begin).rows;
     engine_.ShiftRows(stage.plan, rows - begin * stage.size.rows);
-    if (loop_.has_choice() && stage.plan == loop_.plan()) {
-      engine_.ShiftRows(loop_.choice().plan(), rows - begin * stage.size.rows);
-    }
+    if (stage.plan != loop_.plan()) continue;
+    const int64_t shift = rows - begin * stage.size.rows;
+    if (loop_.has_choice()) engine_.ShiftRows(loop_.choice().plan(), shift);
+    if (loop_.points().half()) engine_.ShiftRows(kHalfPlan, shift);
+    if (loop_.points().anchors()) engine_.ShiftRows(kAnchorPlan, shift);
   }
 }
 
@@ -86,6 +90,7 @@ absl::Status TrainLoop::Run(const Checkpoints::Begin& begin) {
   last_step_ = LastStep();
   PlaceReaders();
   OF_RETURN_IF_ERROR(MeetGroups());
+  OF_RETURN_IF_ERROR(MeetAnchor());
   if (loop_.stop().patience() > 0 && state_.fruitless() >= loop_.stop().patience()) {
     End(PatienceText());
   }
@@ -187,6 +192,7 @@ int64_t TrainLoop::NextStation() const {
 absl::Status TrainLoop::RunSteps(const std::string& plan, int64_t steps) {
   for (const int64_t end = step_ + steps; step_ < end;) {
     const Stretch stretch = NextStretch(plan, end);
+    if (loop_.points().half()) OF_RETURN_IF_ERROR(engine_.Run(kHalfPlan, step_, 1));
     OF_RETURN_IF_ERROR(engine_.Run(stretch.plan, step_, stretch.end - step_));
     step_ = stretch.end;
     OF_RETURN_IF_ERROR(BetweenSteps());
@@ -199,6 +205,10 @@ TrainLoop::Stretch TrainLoop::NextStretch(const std::string& plan, int64_t end) 
   Stretch stretch = {plan, end};
   if (loop_.has_sync()) {
     stretch.end = std::min(stretch.end, NextOf(step_, loop_.sync().first_step(), loop_.sync().every()));
+  }
+  if (loop_.points().half()) stretch.end = std::min(stretch.end, step_ + 1);
+  for (int64_t step = step_; loop_.points().anchors() && step < stretch.end; ++step) {
+    if (MovesAnchor(loop_.points(), spec_.seed(), step)) stretch.end = step + 1;
   }
   const pb::ChoiceRule& rule = loop_.choice();
   if (!loop_.has_choice()) return stretch;
@@ -217,6 +227,7 @@ absl::Status TrainLoop::BetweenSteps() {
     const int64_t done = step_ - loop_.choice().first_step(), every = loop_.choice().every();
     if (done > 0 && done % every == 0) OF_RETURN_IF_ERROR(engine_.Run(kChoicePlan, step_ - 1, 1));
   }
+  if (MovesAnchor(loop_.points(), spec_.seed(), step_ - 1)) OF_RETURN_IF_ERROR(engine_.Run(kAnchorPlan, step_ - 1, 1));
   if (!loop_.has_sync()) return absl::OkStatus();
   const int64_t done = step_ - loop_.sync().first_step();  // in rounds; of a negative number the steps before them
   if (done == 0) return BeginRounds();
@@ -230,6 +241,14 @@ absl::Status TrainLoop::MeetGroups() {
   state_.set_late_means(loop_.sync().late());
   if (!loop_.has_sync() || (had_groups && was_late == loop_.sync().late())) return absl::OkStatus();
   return had_groups ? BeginRounds() : engine_.Run(kBeginPlan, 0, 1);
+}
+
+// A job that takes gradients at an anchor begins with one.
+absl::Status TrainLoop::MeetAnchor() {
+  const bool had_anchor = state_.has_anchor();
+  state_.set_has_anchor(loop_.points().anchors());
+  if (!loop_.points().anchors() || had_anchor || IsOver()) return absl::OkStatus();
+  return engine_.Run(kAnchorPlan, step_, 1);
 }
 
 // From the mean of what the groups have.

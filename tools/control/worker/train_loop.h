@@ -56,6 +56,7 @@ class TrainLoop {
   absl::Status RunSteps(const std::string& plan, int64_t steps);
   absl::Status BetweenSteps();
   absl::Status MeetGroups();
+  absl::Status MeetAnchor();
   absl::Status BeginRounds();
   absl::Status EndRound();
   absl::Status FinishRounds();

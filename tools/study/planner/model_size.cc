@@ -22,6 +22,7 @@ constexpr const char* kData[][2] = {{"text", "data={text {path: 'text'}}"},
                                     {"images", "data={images {train_images: 'images' train_labels: 'labels'}}"},
                                     {"prototypes", "data={prototypes {classes: 1000}}"},
                                     {"clicks", "data={clicks {}}"},
+                                    {"game", "data={game {}}"},
                                     {"texts", "data={texts {path: 'texts' text: 'text' label: 'label'}}"}};
 
 bool IsGiven(const std::vector<std::string>& settings, absl::string_view field) {

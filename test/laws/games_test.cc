@@ -1,0 +1,212 @@
+// The law of games: rules that take gradients at other points than the weights step as their authors' formulas say, in
+// doubles, on one device and where workers have their shares on ranks of their own; and codes of differences to an
+// anchor, or to a shift, lead to the same solution, by as many bytes as the plan says.
+#include <cmath>
+#include <functional>
+
+#include "actor/data/game.h"
+#include "compiler/points.h"
+#include "gmock/gmock.h"
+#include "test/laws/layouts_law.h"
+#include "tools/job/points.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::Each;
+using ::testing::Gt;
+using ::testing::HasSubstr;
+using ::testing::Lt;
+using Values = std::vector<double>;
+
+constexpr GameSizes kSizes = {.dimension = 6, .workers = 4, .heterogeneity = 0.5, .condition = 20, .seed = 1};
+
+// x and y one behind the other.
+class GameByHand {
+ public:
+  GameByHand() : game_(MakeGame(kSizes)), d_(kSizes.dimension) {}
+
+  // (df/dx, -df/dy) of the mean over workers.
+  Values Operator(const Values& z) const {
+    Values f(2 * d_, 0);
+    for (int64_t m = 0; m < kSizes.workers; ++m) {
+      for (int64_t i = 0; i < d_; ++i) {
+        f[i] += game_.of_x[m][i] / kSizes.workers;
+        f[d_ + i] -= game_.of_y[m][i] / kSizes.workers;
+        for (int64_t j = 0; j < d_; ++j) {
+          f[i] += game_.matrices[m][i * d_ + j] * z[d_ + j] / kSizes.workers;
+          f[d_ + j] -= game_.matrices[m][i * d_ + j] * z[i] / kSizes.workers;
+        }
+      }
+    }
+    for (int64_t i = 0; i < 2 * d_; ++i) f[i] += z[i] / kSizes.condition;
+    return f;
+  }
+  double Distance(const Values& z) const {
+    double away = 0, all = 0;
+    for (int64_t i = 0; i < 2 * d_; ++i) {
+      away += std::pow(z[i] - game_.solution[i], 2);
+      all += std::pow(game_.solution[i], 2);
+    }
+    return away / all;
+  }
+  Values Zero() const { return Values(2 * d_, 0); }
+
+ private:
+  const Game game_;
+  const int64_t d_;
+};
+
+Values Plus(const Values& a, double scale, const Values& b) {
+  Values sum = a;
+  for (size_t i = 0; i < a.size(); ++i) sum[i] += scale * b[i];
+  return sum;
+}
+
+class GamesTest : public testing::LayoutsLaw {
+ protected:
+  GamesTest() { steps_ = 50; }
+
+  static std::string Job(const std::string& optimizer, double rate) {
+    return absl::StrCat(
+        "data { game { dimension: 6 heterogeneity: 0.5 condition: 20 } } model { bilinear {} } train { batch_size: 4 "
+        "optimizer { ",
+        optimizer, " groups { match: 'y' ascent: true } } schedule { learning_rate: ", rate, " } }");
+  }
+
+  // The distances at the points where gradients are taken, on one device and on ranks of workers.
+  void ExpectDistances(const std::string& optimizer, double rate, const Values& want) {
+    for (const char* mesh : {"mesh={}", "mesh={dp: 2}", "mesh={dp: 4}"}) {
+      SCOPED_TRACE(absl::StrCat(optimizer, " ", mesh));
+      ASSERT_OK_AND_ASSIGN(const testing::Outcome got, Run(Job(optimizer, rate), {mesh}));
+      const Values& distances = got.fetched.at("distance");
+      ASSERT_EQ(distances.size(), want.size());
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_NEAR(distances[i], want[i], 2e-5 * want[i] + 1e-6) << "step " << i;
+    }
+  }
+
+  const GameByHand game_;
+};
+
+TEST_F(GamesTest, TheSolutionIsOne) {
+  Values z = game_.Zero();
+  for (int i = 0; i < 4000; ++i) z = Plus(z, -0.5, game_.Operator(Plus(z, -0.5, game_.Operator(z))));
+  EXPECT_LT(game_.Distance(z), 1e-20);
+}
+
+TEST_F(GamesTest, OptimisticStepsAsItsFormula) {
+  Values z = game_.Zero(), previous, want;
+  for (int i = 0; i < steps_; ++i) {
+    want.push_back(game_.Distance(z));
+    const Values g = game_.Operator(z);
+    const Values change = previous.empty() ? game_.Zero() : Plus(g, -1, previous);
+    z = Plus(z, -0.3, Plus(g, 1, change));
+    previous = g;
+  }
+  ExpectDistances("optimistic {}", 0.3, want);
+}
+
+TEST_F(GamesTest, ExtragradientStepsAsItsFormula) {
+  Values z = game_.Zero(), want;
+  for (int i = 0; i < steps_; ++i) {
+    const Values half = Plus(z, -0.5, game_.Operator(z));
+    want.push_back(game_.Distance(half));
+    z = Plus(z, -0.5, game_.Operator(half));
+  }
+  ExpectDistances("extragradient {}", 0.5, want);
+}
+
+TEST_F(GamesTest, MashaStepsAsItsFormula) {
+  const double p = 0.2;
+  pb::PointRule rule;
+  rule.set_anchors(true);
+  rule.set_probability(p);
+  Values z = game_.Zero(), anchor = z, of_anchor = game_.Operator(z), want;
+  int moved = 0;
+  for (int i = 0; i < steps_; ++i) {
+    Values centre = game_.Zero();
+    centre = Plus(Plus(centre, 1 - p, z), p, anchor);
+    const Values half = Plus(centre, -0.4, of_anchor);
+    want.push_back(game_.Distance(half));
+    z = Plus(centre, -0.4, game_.Operator(half));
+    if (!MovesAnchor(rule, 1, i)) continue;
+    ++moved;
+    anchor = z;
+    of_anchor = game_.Operator(z);
+  }
+  EXPECT_GT(moved, 3);
+  ExpectDistances("masha { probability: 0.2 }", 0.4, want);
+}
+
+// Weight decay is part of the operator, at the point where it is taken.
+TEST_F(GamesTest, WeightDecayIsOfThePoint) {
+  const double decay = 0.1;
+  Values z = game_.Zero(), want;
+  const auto at = [&](const Values& x) { return Plus(game_.Operator(x), decay, x); };
+  for (int i = 0; i < steps_; ++i) {
+    const Values half = Plus(z, -0.5, at(z));
+    want.push_back(game_.Distance(half));
+    z = Plus(z, -0.5, at(half));
+  }
+  ExpectDistances("extragradient { weight_decay: 0.1 }", 0.5, want);
+}
+
+// Steps of different players in turn around the solution leave it; the rules above do not.
+TEST_F(GamesTest, DescentAndAscentAtOnceDiverge) {
+  steps_ = 400;
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome got,
+                       Run(Job("sgd {}", 0.5), {"data.game.condition=1e6", "mesh={dp: 4}"}));
+  EXPECT_GT(got.fetched.at("distance").back(), 1);
+}
+
+// What travels as codes finds the solution, which codes of the gradients themselves do not.
+TEST_F(GamesTest, CodesOfDifferencesFindTheSolution) {
+  steps_ = 3000;
+  const std::string randk = "compress={family: RANDK default: 0.34 own_seeds: true}";
+  const struct {
+    const char *optimizer, *compress;
+    double rate;
+    bool finds;
+  } kCases[] = {
+      {"masha { probability: 0.3 }", "{family: RANDK default: 0.34 own_seeds: true}", 0.15, true},
+      {"masha { probability: 0.3 }", "{family: RANDK default: 0.34}", 0.1, true},
+      {"masha { probability: 0.3 }", "{family: TOPK default: 0.34}", 0.1, true},
+      {"masha { probability: 0.3 }", "{family: POWERSGD default: 1}", 0.1, true},
+      {"extragradient {}", "{family: RANDK default: 0.34 own_seeds: true shift_rate: 0.3}", 0.15, true},
+      {"extragradient {}", "{family: RANDK default: 0.34 shift_rate: 0.3}", 0.1, true},
+      {"extragradient {}", "{family: RANDK default: 0.34 own_seeds: true}", 0.15, false},
+      {"extragradient {}", "{family: TOPK default: 0.17}", 0.3, false},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(absl::StrCat(c.optimizer, " ", c.compress));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome got,
+                         Run(Job(c.optimizer, c.rate), {"mesh={dp: 4}", absl::StrCat("compress=", c.compress)}));
+    const double distance = got.fetched.at("distance").back();
+    if (c.finds) {
+      EXPECT_LT(distance, 1e-6);
+    } else {
+      EXPECT_GT(distance, 1e-5);
+    }
+  }
+}
+
+// Rates that change do not change what errors count.
+TEST_F(GamesTest, CoinsAreOfTheSeedAndTheStep) {
+  pb::PointRule rule;
+  EXPECT_FALSE(MovesAnchor(rule, 1, 0));
+  rule.set_anchors(true);
+  rule.set_probability(0.25);
+  int heads = 0, same = 0;
+  for (int step = 0; step < 4000; ++step) {
+    const bool moves = MovesAnchor(rule, 1, step);
+    EXPECT_EQ(moves, MovesAnchor(rule, 1, step));
+    heads += moves;
+    same += moves == MovesAnchor(rule, 2, step);
+  }
+  EXPECT_NEAR(heads / 4000.0, 0.25, 0.03);
+  EXPECT_NEAR(same / 4000.0, 0.625, 0.03);
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,25 @@
+// Plans of rules that take gradients at other points than the weights (compiler/points.h).
+#pragma once
+
+#include <cstdint>
+
+#include "compiler/options.h"
+#include "proto/control.pb.h"
+#include "proto/job.pb.h"
+#include "tools/job/checker.h"
+
+namespace oneflow {
+
+// What such rules do not go with, and anchors of several probabilities.
+void CheckPoints(const pb::JobConfig& config, Checker& check);
+
+// Adds the graphs of half steps and of anchors to a program that trains, if its rules want some. They fetch nothing.
+void AddPointSteps(const pb::JobConfig& config, Program& program);
+
+// When the plans run: in the job's phase of training.
+void FillPoints(const pb::JobConfig& config, pb::JobSpec& spec);
+
+// The coin of a step: whether the anchor moves behind it. All who ask get the same answer.
+bool MovesAnchor(const pb::PointRule& rule, uint64_t seed, int64_t step);
+
+}  // namespace oneflow
