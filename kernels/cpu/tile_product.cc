@@ -122,6 +122,7 @@ class PanelProductRun {
     const int64_t at = At(strip, panel, row);
     const T* const x = static_cast<const T*>(p_.slope_of) + at;
     float* const sums = sums_ + strip / groups_.size * p_.n + panel * kBlock;
+    __builtin_prefetch(x + kBlock * p_.n);  // of the next strip: its rows are too far apart for the processor to see it
     alignas(64) float d[kBlock];
     for (int64_t j = 0; j < kBlock; j += kLanes) {
       const F32s rounded = RoundedTo<T>(GeluGradOf(Load(z + j), Load(x + j)));

@@ -135,6 +135,19 @@ void AddExamples(Random& r, OpCases& cases) {
   for (const int64_t stride : {1, 2}) AddAll(r, "small", {3, 5, 4, 6}, {7, 5, 3, 3}, stride, 1, cases);
 }
 
+// Channels that are multiples of 32, of which bf16 has a cache line for each pixel.
+void AddWholeLines(Random& r, OpCases& cases) {
+  struct Window {
+    int64_t height, width, stride, padding;
+  };
+  for (const Window& w : {Window{1, 1, 1, 0}, Window{1, 1, 2, 0}, Window{3, 3, 1, 1}, Window{3, 3, 2, 1},
+                          Window{3, 3, 1, 2}, Window{3, 2, 1, 0}, Window{5, 5, 3, 2}, Window{2, 2, 3, 0}}) {
+    AddAll(r, "lines of channels", {2, 64, 6, 5}, {32, 64, w.height, w.width}, w.stride, w.padding, cases);
+  }
+  AddAll(r, "lines of large images", {1, 32, 33, 33}, {32, 32, 1, 2}, 1, 0, cases);
+  AddAll(r, "a line of one pixel", {1, 32, 1, 1}, {32, 32, 1, 1}, 1, 0, cases);
+}
+
 void AddEdges(Random& r, OpCases& cases) {
   AddAll(r, "padded", {2, 3, 8, 9}, {4, 3, 3, 3}, 1, 1, cases);
   AddAll(r, "one channel", {1, 1, 28, 28}, {16, 1, 5, 5}, 1, 2, cases);
@@ -151,6 +164,7 @@ void AddEdges(Random& r, OpCases& cases) {
   AddAll(r, "depthwise, several of each", {2, 6, 9, 7}, {12, 1, 3, 3}, Apart(6, 2, 2), cases);
   AddAll(r, "empty groups", {0, 4, 8, 8}, {4, 2, 3, 3}, Apart(2, 1), cases);
   AddAll(r, "pixel by pixel", {2, 48, 5, 4}, {16, 48, 1, 1}, 1, 0, cases);
+  AddWholeLines(r, cases);
 }
 
 void AddExtremes(Random& r, OpCases& cases) {
