@@ -8,6 +8,8 @@
 // An operand that lies as the library wants it skips its reorder. In blocks of channels x and y do where vectors are of
 // sixteen floats, so that there only kernels are moved.
 //
+// On processors with tiles bf16 in blocks goes another way, past the library (tile_conv2d.h).
+//
 // Where it is faster, sums of floats under 3x3 kernels are made by Winograd's way.
 //
 // 16-bit floats are convolved as floats, but bf16 as bf16 where the processor is faster so (narrow_product.h) and the
