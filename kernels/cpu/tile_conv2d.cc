@@ -451,8 +451,8 @@ std::vector<OutputPart::Tap> ForwardTaps(const Asked& a, LinesShape& lines) {
   return taps;
 }
 
-// Along one dimension: pixel i * stride + parity of dx is the sum over taps first, first + stride, ... of dy[i + reach -
-// tap / stride].
+// Along one dimension: pixel i * stride + parity of dx is the sum over taps first, first + stride, ... of
+// dy[i + reach - tap / stride].
 struct ParityOfDx {
   ParityOfDx(int64_t size, int64_t taps, int64_t stride, int64_t padding, int64_t parity)
       : pixels(std::max<int64_t>(0, (size - parity + stride - 1) / stride)),
