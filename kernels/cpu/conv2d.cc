@@ -8,6 +8,8 @@
 // An operand that lies as the library wants it skips its reorder. In blocks of channels x and y do where vectors are of
 // sixteen floats, so that there only kernels are moved.
 //
+// On processors with tiles bf16 in blocks goes another way, past the library (tile_conv2d.h).
+//
 // Where it is faster, sums of floats under 3x3 kernels are made by Winograd's way.
 //
 // 16-bit floats are convolved as floats, but bf16 as bf16 where the processor is faster so (narrow_product.h) and the
@@ -22,6 +24,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/narrow_product.h"
 #include "kernels/cpu/reorder.h"
+#include "kernels/cpu/tile_conv2d.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace oneflow::cpu {
@@ -55,13 +58,15 @@ size_t WideBytes(const TensorArg& x) {
   return x.dtype == DType::kFloat16 ? Aligned(static_cast<size_t>(x.count) * sizeof(float)) : 0;
 }
 
-// A primitive with its reorders, for operands in[0], in[1] and out[0].
+// A primitive with its reorders, for operands in[0], in[1] and out[0]; or kernels of our own.
 struct Job {
+  std::unique_ptr<TileConv2d> on_tiles = nullptr;
   dnnl::primitive primitive;
   Operand operands[3];
   memory::desc scratchpad;
 
   size_t WorkspaceBytes(const KernelArgs& args) const {
+    if (on_tiles != nullptr) return on_tiles->WorkspaceBytes();
     size_t total =
         Aligned(scratchpad.get_size()) + WideBytes(args.in[0]) + WideBytes(args.in[1]) + WideBytes(args.out[0]);
     for (const Operand& operand : operands) total += operand.is_moved() ? Aligned(operand.wanted.get_size()) : 0;
@@ -69,6 +74,7 @@ struct Job {
   }
 
   void Run(const KernelArgs& args) const {
+    if (on_tiles != nullptr) return on_tiles->Run(args);
     dnnl::stream stream(CpuEngine());
     char* free = static_cast<char*>(args.workspace);
     const auto take = [&](const memory::desc& desc) {
@@ -191,7 +197,8 @@ convolution_forward::primitive_desc HintDesc(const Geometry& g, const TensorArg&
 Job ForwardJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &x = args.in[0], &k = args.in[1], &y = args.out[0];
   const auto pd = ForwardDesc(g, x, k, y);
-  return {convolution_forward(pd),
+  return {nullptr,
+          convolution_forward(pd),
           {MakeOperand(DNNL_ARG_SRC, Plain(x, TagOf(x)), pd.src_desc(), false),
            MakeOperand(DNNL_ARG_WEIGHTS, g.PlainKernel(k), pd.weights_desc(), false),
            MakeOperand(DNNL_ARG_DST, Plain(y, TagOf(y)), pd.dst_desc(), true)},
@@ -203,7 +210,8 @@ Job DgradJob(const KernelArgs& args, const Geometry& g) {
   const convolution_backward_data::primitive_desc pd(
       {g.Algorithm(k, dy), g.Any(dx), g.AnyKernel(k), g.Any(dy), g.strides, g.dilates, g.padding, g.padding},
       g.primitive, CpuEngine(), HintDesc(g, dx, k, dy));
-  return {convolution_backward_data(pd),
+  return {nullptr,
+          convolution_backward_data(pd),
           {MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
            MakeOperand(DNNL_ARG_WEIGHTS, g.PlainKernel(k), pd.weights_desc(), false),
            MakeOperand(DNNL_ARG_DIFF_SRC, Plain(dx, TagOf(dx)), pd.diff_src_desc(), true)},
@@ -215,7 +223,8 @@ Job WgradJob(const KernelArgs& args, const Geometry& g) {
   const convolution_backward_weights::primitive_desc pd(
       {g.Algorithm(dk, dy), g.Any(x), g.AnyKernel(dk), g.Any(dy), g.strides, g.dilates, g.padding, g.padding},
       g.primitive, CpuEngine(), HintDesc(g, x, dk, dy));
-  return {convolution_backward_weights(pd),
+  return {nullptr,
+          convolution_backward_weights(pd),
           {MakeOperand(DNNL_ARG_SRC, Plain(x, TagOf(x)), pd.src_desc(), false),
            MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
            MakeOperand(DNNL_ARG_DIFF_WEIGHTS, g.PlainKernel(dk), pd.diff_weights_desc(), true)},
@@ -241,7 +250,13 @@ const TensorArg& KernelOf(const KernelArgs& args) {
 // Library exceptions end here: null if it has no such convolution.
 template <MakeJob kMake>
 std::shared_ptr<Job> Make(const KernelArgs& args) {
-  if (IsEmpty(args)) return std::make_shared<Job>();
+  auto job = std::make_shared<Job>();
+  if (IsEmpty(args)) return job;
+  job->on_tiles = MakeTileConv2d(kMake == ForwardJob ? ConvOp::kForward
+                                 : kMake == DgradJob ? ConvOp::kDgrad
+                                                     : ConvOp::kWgrad,
+                                 args);
+  if (job->on_tiles != nullptr) return job;
   const bool is_faster = NarrowProduct::Fastest(DType::kBFloat16) == NarrowProduct::Way::kLibrary;
   struct Way {
     bool narrow, winograd;

@@ -28,6 +28,8 @@ struct TilePair {
   int64_t second;  // from the first tile to the second
   int64_t next;    // from either to the one that follows
   int64_t row;     // from a row of a tile to the next
+
+  const char* at(int64_t step) const { return first + step * next; }
 };
 // Packed tiles: the two of a step are adjacent, and steps follow one another.
 inline TilePair PackedTiles(const void* first) {
@@ -68,12 +70,13 @@ OF_INLINE void StoreSums(float* to, int64_t row) {
   Tiles::Store<3>(to + kTileSide * row + kTileSide, bytes);
 }
 
-// sums += a b over `steps` times 32 terms. between(step) runs after each step's products are issued, while they are
-// computed.
-template <typename Between>
-OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps, Between&& between) {
-  const char *x = a.first, *y = b.first;
-  for (int64_t step = 0; step < steps; ++step, x += a.next, y += b.next) {
+// sums += a b over `steps` times 32 terms. `a` is a TilePair, or says in another way where a step's tiles are.
+// between(step) runs after each step's products are issued, while they are computed.
+template <typename A, typename Between>
+OF_INLINE void MultiplyBlock(const A& a, const TilePair& b, int64_t steps, Between&& between) {
+  const char* y = b.first;
+  for (int64_t step = 0; step < steps; ++step, y += b.next) {
+    const char* const x = a.at(step);
     Tiles::Load<4>(x, a.row);
     Tiles::Load<6>(y, b.row);
     Tiles::Dot<0, 4, 6>();
@@ -85,7 +88,8 @@ OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps
     between(step);
   }
 }
-OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps) {
+template <typename A>
+OF_INLINE void MultiplyBlock(const A& a, const TilePair& b, int64_t steps) {
   MultiplyBlock(a, b, steps, [](int64_t) OF_INLINED {});
 }
 
@@ -104,7 +108,7 @@ struct StripsAndPanels {
 
 // f(index, product), or f(index) where all products share an operand.
 template <typename F>
-OF_INLINE TilePair TilesAt(F&& f, int64_t index, int product) {
+OF_INLINE auto TilesAt(F&& f, int64_t index, int product) {
   if constexpr (std::is_invocable_v<F, int64_t, int>) {
     return f(index, product);
   } else {

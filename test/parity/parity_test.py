@@ -29,7 +29,8 @@ ONE_DEVICE = ["mesh={}", "cluster.processes=1"]
 
 
 def fashion_batches(seed, batch):
-    return data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz", seed, batch)
+    return data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz",
+                             seed, batch)
 
 
 def oneflow(job, folder, *settings):

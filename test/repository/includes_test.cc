@@ -34,7 +34,7 @@ const std::pair<const char*, const char*> kNames[] = {
     {"<cstring>", "memcpy memset"},
     {"<deque>", "deque"},
     {"<fstream>", "ofstream"},
-    {"<functional>", "function greater less"},
+    {"<functional>", "function greater invoke less"},
     {"<initializer_list>", "initializer_list"},
     {"<iterator>", "size"},
     {"<limits>", "numeric_limits"},

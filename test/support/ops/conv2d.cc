@@ -1,6 +1,4 @@
 // What tests know of conv2d and of its gradients: all three are sums over the same taps.
-#include <functional>
-
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
@@ -8,19 +6,25 @@ namespace oneflow::testing::Conv2dOps {
 namespace {
 
 // body(index of x, index of k, index of y) for every product that conv2d sums.
-void ForEachTap(const Dims& x, const Dims& k, const Dims& y, const AttrMap& attrs,
-                const std::function<void(int64_t, int64_t, int64_t)>& body) {
+template <typename Body>
+void ForEachTap(const Dims& x, const Dims& k, const Dims& y, const AttrMap& attrs, const Body& body) {
   const int64_t stride = attrs.Int("stride", 1), padding = attrs.Int("padding"), dilation = attrs.Int("dilation", 1);
-  const int64_t groups = attrs.Int("groups", 1);
-  for (int64_t i = 0; i < Count(y); ++i) {
-    const Dims at = Unravel(y, i);
-    const int64_t group = at[1] / (k[0] / groups);
-    for (int64_t tap = 0; tap < k[1] * k[2] * k[3]; ++tap) {
-      const Dims inner = Unravel({k[1], k[2], k[3]}, tap);
-      const int64_t row = at[2] * stride - padding + inner[1] * dilation;
-      const int64_t column = at[3] * stride - padding + inner[2] * dilation;
-      if (row < 0 || row >= x[2] || column < 0 || column >= x[3]) continue;
-      body(Ravel(x, {at[0], group * k[1] + inner[0], row, column}), Ravel(k, {at[1], inner[0], inner[1], inner[2]}), i);
+  const int64_t outputs_of_group = k[0] / attrs.Int("groups", 1);
+  int64_t yi = 0;
+  for (int64_t n = 0; n < y[0]; ++n) {
+    for (int64_t o = 0; o < y[1]; ++o) {
+      const int64_t image = n * x[1] + o / outputs_of_group * k[1];
+      for (int64_t i = 0; i < y[2]; ++i) {
+        for (int64_t j = 0; j < y[3]; ++j, ++yi) {
+          for (int64_t tap = 0; tap < k[1] * k[2] * k[3]; ++tap) {
+            const int64_t row = i * stride - padding + tap / k[3] % k[2] * dilation;
+            const int64_t column = j * stride - padding + tap % k[3] * dilation;
+            if (row < 0 || row >= x[2] || column < 0 || column >= x[3]) continue;
+            const int64_t channel = image + tap / k[3] / k[2];
+            body((channel * x[2] + row) * x[3] + column, o * k[1] * k[2] * k[3] + tap, yi);
+          }
+        }
+      }
     }
   }
 }
@@ -135,6 +139,24 @@ void AddExamples(Random& r, OpCases& cases) {
   for (const int64_t stride : {1, 2}) AddAll(r, "small", {3, 5, 4, 6}, {7, 5, 3, 3}, stride, 1, cases);
 }
 
+// Channels that are multiples of 32, of which bf16 has a cache line for each pixel.
+void AddWholeLines(Random& r, OpCases& cases) {
+  struct Window {
+    int64_t height, width, stride, padding;
+  };
+  for (const Window& w : {Window{1, 1, 1, 0}, Window{1, 1, 2, 0}, Window{3, 3, 1, 1}, Window{3, 3, 2, 1},
+                          Window{2, 3, 1, 2}, Window{3, 2, 3, 2}, Window{2, 2, 3, 0}}) {
+    AddAll(r, "lines of channels", {2, 32, 5, 4}, {32, 32, w.height, w.width}, w.stride, w.padding, cases);
+  }
+  AddAll(r, "several lines of channels", {1, 64, 3, 3}, {96, 64, 1, 2}, 1, 0, cases);
+  // More pixels than are multiplied at once.
+  cases.push_back({"conv2d_wgrad",
+                   "lines of a large image",
+                   {{"stride", 1}, {"padding", 0}, {"kernel_height", 1}, {"kernel_width", 2}},
+                   {r.Uniform({1, 32, 33, 33}), r.Uniform({1, 32, 33, 32})},
+                   2e-4});
+}
+
 void AddEdges(Random& r, OpCases& cases) {
   AddAll(r, "padded", {2, 3, 8, 9}, {4, 3, 3, 3}, 1, 1, cases);
   AddAll(r, "one channel", {1, 1, 28, 28}, {16, 1, 5, 5}, 1, 2, cases);
@@ -151,6 +173,7 @@ void AddEdges(Random& r, OpCases& cases) {
   AddAll(r, "depthwise, several of each", {2, 6, 9, 7}, {12, 1, 3, 3}, Apart(6, 2, 2), cases);
   AddAll(r, "empty groups", {0, 4, 8, 8}, {4, 2, 3, 3}, Apart(2, 1), cases);
   AddAll(r, "pixel by pixel", {2, 48, 5, 4}, {16, 48, 1, 1}, 1, 0, cases);
+  AddWholeLines(r, cases);
 }
 
 void AddExtremes(Random& r, OpCases& cases) {
