@@ -120,6 +120,12 @@ class GradientCompressor {
     Tensor difference = rows - own;
     if (!options_.from_anchor) {
       const Tensor coded = step.SumOf(codec_, difference);
+      if (!step.sent().valid()) {
+        editor_.Fail(absl::InvalidArgumentError(absl::StrCat("compress.shift_rate: ", codec_.name,
+                                                             options_.own_seeds ? "" : " without seeds of their own",
+                                                             " has no shift for each rank")));
+        return coded;
+      }
       const double rate = options_.shift_rate;
       step.Set(own, own + Reshape(Scale(step.sent(), rate), own.shape().dims()));
       step.Set(all, all + Scale(coded, rate));
@@ -184,9 +190,6 @@ absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
   if (options.bucket < 8 || options.bucket % 8 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("compress.bucket is ", options.bucket, " but must be a multiple of 8"));
-  }
-  if (options.shift_rate > 0 && !codec->tells_sent) {
-    return absl::InvalidArgumentError(absl::StrCat("compress.shift_rate: ", codec->name, " has no shift"));
   }
   if (options.choice.has_value() && codec->errors == nullptr) {
     return absl::InvalidArgumentError(

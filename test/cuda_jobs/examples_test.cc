@@ -88,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Example{"gpt_dp2_tp2", {}}, Example{"gpt_pp2_dp2", {}}, Example{"gpt_meshes", {}},
                       Example{"gpt_co2", {"sync.co2.tau=2", "sync.co2.warmup_steps=1"}},
                       Example{"gpt_lgreco", {"compress.adaptive={every: 1 window: 1}", "compress.warmup_steps=1"}},
+                      Example{"masha", {}},
                       Example{"fashion_mnist",
                               {"model.convnet.channels=[2,3]", "model.convnet.hidden=8", "train.batch_size=8"}},
                       Example{"mlp_fashion_mnist", {"model.mlp.widths=[24,16]", "train.batch_size=8"}},

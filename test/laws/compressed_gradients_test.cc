@@ -121,15 +121,17 @@ TEST_F(CompressedGradientsTest, TheBytesThatMoveAreThoseOfTheCodes) {
   for (const int ranks : {2, 4}) {
     const std::vector<std::string> mesh = {absl::StrCat("mesh={dp:", ranks, "}")};
     ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Mlp(), mesh));
-    for (const auto& [family, parameter] :
-         std::vector<std::pair<std::string, double>>{{"POWERSGD", 4}, {"TOPK", 0.05}, {"QUANT", 3}, {"RANDK", 0.1}}) {
-      SCOPED_TRACE(absl::StrCat(family, " on ", ranks));
-      ASSERT_OK_AND_ASSIGN(const Codec* const codec, FindCodec(family));
+    CompressOptions own = {"dp", "RANDK", 0.1};
+    own.own_seeds = true;
+    for (const CompressOptions& options :
+         {CompressOptions{"dp", "POWERSGD", 4}, {"dp", "TOPK", 0.05}, {"dp", "QUANT", 3}, {"dp", "RANDK", 0.1}, own}) {
+      SCOPED_TRACE(absl::StrCat(options.codec, options.own_seeds ? " with own seeds" : "", " on ", ranks));
+      ASSERT_OK_AND_ASSIGN(const Codec* const codec, FindCodec(options.codec));
       double saved = 0;
-      for (const auto& [n, m] : matrices) {
-        saved += std::max(0.0, 4 * n * m - codec->bytes(n, m, ranks, {"dp", family, parameter}));
-      }
-      ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(With(Mlp(), family, parameter), mesh));
+      for (const auto& [n, m] : matrices) saved += std::max(0.0, 4 * n * m - codec->bytes(n, m, ranks, options));
+      std::vector<std::string> settings = mesh;
+      if (options.own_seeds) settings.push_back("compress.own_seeds=true");
+      ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(With(Mlp(), options.codec, options.parameter), settings));
       EXPECT_EQ(coded.stats.bytes_moved, coded.predicted_bytes);
       // An all-reduce of N bytes moves 2 (ranks - 1) N.
       EXPECT_EQ(static_cast<double>(exact.predicted_bytes - coded.predicted_bytes) / steps_, 2 * (ranks - 1) * saved);
@@ -269,7 +271,9 @@ TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
     }
   }
   const auto [least, largest] = std::minmax_element(gradient.begin(), gradient.end());
-  for (const CompressOptions& compress : {CompressOptions{"dp", "QUANT", 2, 8}, {"dp", "RANDK", 0.25}}) {
+  CompressOptions own = {"dp", "RANDK", 0.25};
+  own.own_seeds = true;
+  for (const CompressOptions& compress : {CompressOptions{"dp", "QUANT", 2, 8}, {"dp", "RANDK", 0.25}, own}) {
     for (const int ranks : {1, 2, 4}) {
       SCOPED_TRACE(absl::StrCat(compress.codec, " on ", ranks));
       ASSERT_OK_AND_ASSIGN(Graph graph, LinearIn(ops_, x, y, start));
@@ -280,7 +284,11 @@ TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
         // A level of two bits is a third of the range, of the sum and of each rank's addend, whose ranges are of the
         // order of the sum's; an element that is drawn for four has a deviation of sqrt(3) of itself.
         const double of_level = (ranks + 1) * (*largest - *least) / 3;
-        const double deviation = compress.codec == "QUANT" ? of_level : std::sqrt(3) * std::abs(gradient[i]) + 1e-3;
+        // Those of ranks that draw for themselves are of their addends.
+        const double of_addends = std::sqrt(3) * (*largest - *least);
+        const double deviation = compress.codec == "QUANT" ? of_level
+                                 : compress.own_seeds      ? of_addends
+                                                           : std::sqrt(3) * std::abs(gradient[i]) + 1e-3;
         EXPECT_NEAR(mean, gradient[i], 5 * deviation / std::sqrt(kSteps)) << "element " << i;
         most_apart = std::max(most_apart, std::abs(mean - gradient[i]));
       }

@@ -91,7 +91,7 @@ class CodecStep {
   // may find it cheaper to move small gradients whole.
   Tensor Made(const Tensor& x, Sbp sbp);
 
-  // By the codec: what each rank has sent, of elements [ranks, n m], as those who read it understand it.
+  // By a codec that can tell: what each rank has sent, of elements [ranks, n m], as those who read it understand it.
   void set_sent(const Tensor& x) { sent_ = x; }
   const Tensor& sent() const { return sent_; }
 
@@ -130,7 +130,6 @@ struct Codec {
   Tensor (*errors)(GraphEditor& editor, const Tensor& x, const std::vector<int64_t>& counts,
                    const CompressOptions& options) = nullptr;
   bool keeps_errors = false;  // what a step leaves out is in the next one
-  bool tells_sent = false;    // CodecStep::sent()
 };
 
 // |x|^2 less the sums of the first counts[i] of `squares`, f32[counts]: what is left of x without so many parts of it.

@@ -79,8 +79,7 @@ Codec RandKCodec() {
           .most = 1,
           .is_whole = false,
           .bytes = BytesOfDrawn,
-          .sum = SumOfDrawn,
-          .tells_sent = true};
+          .sum = SumOfDrawn};
 }
 
 }  // namespace oneflow

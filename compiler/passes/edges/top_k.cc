@@ -56,8 +56,7 @@ Codec TopKCodec() {
           .sum = SumOfLargest,
           .count = ElementsOf,
           .errors = ErrorsOfLargest,
-          .keeps_errors = true,
-          .tells_sent = true};
+          .keeps_errors = true};
 }
 
 }  // namespace oneflow

@@ -62,6 +62,15 @@ absl::Status PlaceMutation(Places& places, NodeId id) {
   return absl::OkStatus();
 }
 
+// A weight that the model reads at another point, which is a variable too (compiler/points.h), has no reader itself.
+void PlaceWithPoints(Places& places) {
+  for (NodeId id = 0; id < places.graph().num_nodes(); ++id) {
+    const NodeId weight = places.graph().node(id).variable;
+    if (weight < 0 || weight == id || !places.IsVariable(id) || !places.IsVariable(weight)) continue;
+    if (places.at(id).has_value() && !places.at(weight).has_value()) places.Put(weight, Site(*places.at(id)));
+  }
+}
+
 void PlaceFetches(Places& places, const std::vector<NodeId>& work) {
   for (NodeId id : work) {
     if (!places.Is(id, OpKind::kFetch)) continue;
@@ -92,6 +101,7 @@ absl::Status PlaceReadVariables(Places& places) {
   for (NodeId id : work) {
     if (!places.op(id).mutates.empty()) OF_RETURN_IF_ERROR(PlaceMutation(places, id));
   }
+  PlaceWithPoints(places);
   PlaceFetches(places, work);
   return absl::OkStatus();
 }

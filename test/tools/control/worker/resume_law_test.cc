@@ -26,7 +26,7 @@ struct History {
   std::vector<int64_t> rows;                            // that its steps began with
   std::set<int64_t> evaluations;                        // after so many steps, those at the end of an attempt excepted
   std::set<std::pair<int64_t, std::string>> exchanges;  // of groups, after so many steps, but those at such ends
-  std::set<std::pair<int64_t, std::string>> choices;    // of codes, and steps of windows
+  std::set<std::pair<int64_t, std::string>> choices;    // of codes, steps of windows, half steps, and anchors
   std::string ended;
 };
 
@@ -57,6 +57,12 @@ class DrawnJob {
       rule.set_every(1 + Draw(9));
       rule.set_window(1 + Draw(rule.every()));
       rule.set_first_step(Draw(2) * Draw(20));
+    }
+    if (Draw(2) == 0) {
+      loop().mutable_points()->set_half(Draw(2) == 0);
+      loop().mutable_points()->set_anchors(Draw(2) == 0);
+      loop().mutable_points()->set_probability(0.3);
+      spec_.set_seed(static_cast<uint64_t>(Draw(100)));
     }
     spec_.mutable_checkpoint()->set_path(dir_.File("c"));
     spec_.mutable_checkpoint()->set_every(Draw(8));
@@ -117,7 +123,9 @@ class DrawnJob {
           history.rows.push_back(step * spec_.rows_per_step() + engine.row_shift);
           if (plan != "train") history.choices.emplace(step + 1, plan);
         }
-      } else if (plan == "compress/choose") {
+      } else if (plan == "train/half") {
+        history.choices.emplace(engine.state + 1, absl::StrCat(plan, " ", first));
+      } else if (plan == "compress/choose" || plan == "train/anchor") {
         history.choices.emplace(engine.state, absl::StrCat(plan, " ", first));
       } else if (absl::StartsWith(plan, "sync/")) {
         if (plan != "sync/finish") history.exchanges.emplace(engine.state, absl::StrCat(plan, " ", first));
