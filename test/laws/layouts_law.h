@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/code_choices.h"
 #include "compiler/lower/program_text.h"
+#include "compiler/points.h"
 #include "gtest/gtest.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/zones.h"
@@ -21,6 +22,7 @@
 #include "test/support/weight_file.h"
 #include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
+#include "tools/job/points.h"
 
 namespace oneflow::testing {
 
@@ -95,7 +97,7 @@ class LayoutsLaw : public ::testing::Test {
     const pb::Program program = testing::SpelledOut(plan);
     Outcome outcome;
     for (const pb::Plan& one : program.plans()) {
-      if (one.name() == "train") outcome.predicted_bytes = PredictedBytesMoved(one) * steps_;
+      outcome.predicted_bytes += PredictedBytesMoved(one) * RunsOf(one.name(), job.spec);
     }
     for (const pb::Rank& rank : program.ranks()) outcome.planned_bytes += BytesOfZones(rank);
     const auto take = [&](const pb::JobEvent& event) {
@@ -122,6 +124,20 @@ class LayoutsLaw : public ::testing::Test {
       outcome.initial_weights[name] = std::string(entry.bytes.begin(), entry.bytes.end());
     }
     return outcome;
+  }
+
+  // How often a plan runs in a job that trains.
+  int64_t RunsOf(const std::string& plan, const pb::JobSpec& spec) const {
+    if (plan == "train") return steps_;
+    int64_t runs = 0;
+    for (const pb::Phase& phase : spec.phases()) {
+      const pb::PointRule& points = phase.train().points();
+      if (plan == kHalfPlan && points.half()) runs += steps_;
+      if (plan != kAnchorPlan || !points.anchors()) continue;
+      ++runs;
+      for (int64_t step = 0; step < steps_; ++step) runs += MovesAnchor(points, spec.seed(), step);
+    }
+    return runs;
   }
 
   // Expects that `config` trains under every layout as it does on one device of the host.
