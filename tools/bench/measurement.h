@@ -41,7 +41,7 @@ struct Summary {
 };
 Summary Summarize(const std::vector<double>& values);
 
-// Of a number of each round: a member of it, or a function.
+// The median and extremes of a number of each round, which `value` gives: a member, or a function of the round.
 template <typename Rounds, typename Value>
 Summary SummaryOf(const Rounds& rounds, const Value& value, double unit = 1) {
   std::vector<double> values;

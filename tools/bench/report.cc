@@ -13,7 +13,6 @@ namespace {
 
 constexpr double kShownShare = 0.002;  // ops that take less of a step are not worth a line
 
-// Median and extremes over the rounds of one case.
 Summary TokensPerSecond(const BenchResult& result, const CaseResult& one) {
   return SummaryOf(one.rounds, [&](const Round& round) { return result.tokens_per_step / round.step_seconds; });
 }
