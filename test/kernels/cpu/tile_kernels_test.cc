@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/variant.h"
+#include "oneflow_core/memory_layout.h"
 #include "oneflow_core/packed.h"
 #include "test/kernels/harness.h"
 #include "test/support/op_facts.h"
@@ -33,8 +36,9 @@ struct TileCase {
   std::string what, op;
   AttrMap attrs;
   std::vector<RefTensor> inputs;
-  double tolerance = 0x1p-6;      // of a number and 1: two roundings to bf16
-  bool depends_on_cores = false;  // its bits do
+  double tolerance = 0x1p-6;               // of a number and 1: two roundings to bf16
+  bool depends_on_cores = false;           // its bits do
+  std::vector<MemoryLayout> layouts = {};  // empty: all are row-major
 };
 
 struct AttentionCase {
@@ -137,6 +141,26 @@ void AddProducts(Random& r, int64_t rows, int64_t k, int64_t n, std::vector<Tile
   cases.back().depends_on_cores = true;
 }
 
+// A convolution of x[n,c,h,w] with k[o,c,i,j] in blocks of channels, and both of its gradients.
+void AddConvolutions(Random& r, const std::vector<int64_t>& x, const std::vector<int64_t>& k, int64_t stride,
+                     int64_t padding, std::vector<TileCase>& cases) {
+  const double size = 1 / std::sqrt(static_cast<double>(k[1] * k[2] * k[3]));
+  std::vector<RefTensor> in = {Bf16(r.Uniform(x)), Bf16(r.Uniform(k, -size, size))};
+  const AttrMap attrs = {{"stride", stride}, {"padding", padding}};
+  const RefTensor dy = Bf16(r.Uniform(Reference("conv2d", attrs, in)->at(0).dims));
+  AttrMap dgrad = attrs, wgrad = attrs;
+  dgrad.Set("height", x[2]);
+  dgrad.Set("width", x[3]);
+  wgrad.Set("kernel_height", k[2]);
+  wgrad.Set("kernel_width", k[3]);
+  wgrad.Set("out_dtype", std::string("f32"));
+  const std::string of = absl::StrCat("[", absl::StrJoin(x, ","), "] [", absl::StrJoin(k, ","), "] by ", stride);
+  constexpr MemoryLayout kRows = MemoryLayout::kRowMajor, kBlocks = MemoryLayout::kChannelBlocks;
+  cases.push_back({"convolution " + of, "conv2d", attrs, in, 0x1p-6, false, {kBlocks, kRows, kBlocks}});
+  cases.push_back({"its gradient " + of, "conv2d_dgrad", dgrad, {dy, in[1]}, 0x1p-6, false, {kBlocks, kRows, kBlocks}});
+  cases.push_back({"of its kernel " + of, "conv2d_wgrad", wgrad, {in[0], dy}, 0x1p-6, true, {kBlocks, kBlocks, kRows}});
+}
+
 std::vector<TileCase> TileCases() {
   Random r(kTileSeed);
   std::vector<TileCase> cases;
@@ -165,6 +189,9 @@ std::vector<TileCase> TileCases() {
     AddHead(r, 1056, 64, packed ? 64 : 33, weight, 1, cases);  // two blocks of rows
   }
   AddHead(r, 3, 32, 1, Weight::kPlain, 1, cases);
+  AddConvolutions(r, {2, 32, 9, 7}, {64, 32, 3, 3}, 1, 1, cases);
+  AddConvolutions(r, {2, 64, 9, 7}, {32, 64, 3, 3}, 2, 1, cases);
+  AddConvolutions(r, {2, 64, 6, 6}, {64, 64, 1, 1}, 2, 0, cases);
   return cases;
 }
 
@@ -172,7 +199,9 @@ absl::StatusOr<KernelResult> RunOn(const CpuVariant& variant, int cores, const T
                                    const std::vector<RefTensor>& outputs) {
   const auto device = MakeCpuDevice(cores, variant);
   device->BindThread();
-  return RunKernel(*device, {c.op, c.attrs, c.inputs, outputs});
+  KernelCall call = {c.op, c.attrs, c.inputs, outputs};
+  call.layouts = c.layouts;
+  return RunKernel(*device, call);
 }
 
 std::vector<RefTensor> Want(const TileCase& c) {
