@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/kernel.h"
+#include "kernels/tensor_arg.h"
 #include "oneflow_core/attr.h"
 #include "oneflow_core/status.h"
 

@@ -1,5 +1,6 @@
 // Stands in for kernels/cuda/ where the CUDA toolkit was not found.
 #include "kernels/device.h"
+#include "kernels/kernel.h"
 
 namespace oneflow {
 

@@ -6,6 +6,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/host_transfer.h"
+#include "kernels/kernel.h"
 
 namespace oneflow {
 namespace {

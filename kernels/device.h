@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "kernels/kernel.h"
-
 namespace oneflow {
 
+struct ActNumbers;      // kernels/kernel.h
+class KernelTable;      // kernels/kernel.h
 struct CopyRegionArgs;  // kernels/copy.h
 struct CopyRowsArgs;    // kernels/copy.h
 class HostTransfer;     // kernels/host_transfer.h

@@ -48,14 +48,4 @@ namespace oneflow {
 
 using KernelList = std::vector<Kernel>;
 
-// Product of dims[begin..end).
-inline int64_t Product(const TensorArg& x, int begin, int end) {
-  int64_t product = 1;
-  for (int i = begin; i < end; ++i) product *= x.dims[i];
-  return product;
-}
-// A tensor seen as rows of its last dimension.
-inline int64_t Columns(const TensorArg& x) { return x.rank == 0 ? 1 : x.dims[x.rank - 1]; }
-inline int64_t Rows(const TensorArg& x) { return Product(x, 0, x.rank - 1); }
-
 }  // namespace oneflow

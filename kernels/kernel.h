@@ -2,8 +2,7 @@
 // compiled, and the caller adds node, shapes and device to an error. Standard library only, so that CUDA sources may
 // include it.
 //
-// Kernels see local shards. Where the mathematics needs to know which part of the logical tensor a shard is (dropout,
-// an embedding split by rows), it reads `start` and `logical_dims`; nothing here knows names, ranks, peers or SBP.
+// Kernels see local shards; nothing here knows names, ranks, peers or SBP.
 #pragma once
 
 #include <cstddef>
@@ -14,51 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "kernels/tensor_arg.h"
 #include "oneflow_core/attr.h"
 #include "oneflow_core/dtype.h"
-#include "oneflow_core/memory_layout.h"
 
 namespace oneflow {
-
-// One operand. It is dense and its data are 64-byte aligned. Exceptions: a group of ragged rows is aligned as its rows
-// are, and an empty shard may have any pointer. Operands are row-major. If the op's definition allows blocks of
-// channels (OpDef::blocks), its CPU kernels take both layouts; operands of one group always have the same. `dims` are
-// the tensor's in either layout. CUDA kernels never see blocks, because the pass that makes them is for CPUs alone.
-struct TensorArg {
-  void* data = nullptr;
-  DType dtype = DType::kFloat32;
-  int rank = 0;
-  int64_t count = 0;                      // elements of the local shard
-  const int64_t* dims = nullptr;          // [rank]
-  const int64_t* logical_dims = nullptr;  // [rank]
-  const int64_t* start = nullptr;         // [rank]
-  MemoryLayout layout = MemoryLayout::kRowMajor;
-
-  bool in_blocks() const { return layout == MemoryLayout::kChannelBlocks; }
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(data);
-  }
-};
-
-// The dimensions in memory order, the innermost last. In blocks: [n,c/16,h,w,16].
-inline std::vector<int64_t> DimsInMemory(const TensorArg& x) {
-  if (!x.in_blocks()) return {x.dims, x.dims + x.rank};
-  return {x.dims[0], x.dims[1] / kBlockChannels, x.dims[2], x.dims[3], kBlockChannels};
-}
-
-// The strides of DimsInMemory(), in elements.
-inline std::vector<int64_t> Strides(const TensorArg& x) {
-  const std::vector<int64_t> dims = DimsInMemory(x);
-  std::vector<int64_t> strides(dims.size());
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= dims[i];
-  }
-  return strides;
-}
 
 // The numbers that differ from act to act. On devices with a stream, kernels read them from device memory, so that
 // captured work stays valid when it is launched again.

@@ -2,8 +2,8 @@
 // tensor's rows a shard holds. A value that CUDA kernels take as a parameter.
 #pragma once
 
-#include "kernels/families.h"
 #include "kernels/host_device.h"
+#include "kernels/tensor_arg.h"
 
 namespace oneflow {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/tensor_arg.h"
 #include "oneflow_core/sbp.h"
 #include "oneflow_core/status.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actor/data/source.h"
+#include "kernels/tensor_arg.h"
 
 namespace oneflow {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/tensor_arg.h"
 #include "oneflow_core/attr.h"
 #include "oneflow_core/status.h"
 

@@ -22,6 +22,7 @@
 #include "actor/engine.h"
 #include "actor/instruction/operands.h"
 #include "kernels/device.h"
+#include "kernels/kernel.h"
 #include "oneflow_core/op.h"
 #include "oneflow_core/queues.h"
 

@@ -20,6 +20,7 @@
 #include "actor/instruction/kinds.h"
 #include "kernels/device.h"
 #include "kernels/host_transfer.h"
+#include "kernels/tensor_arg.h"
 
 namespace oneflow {
 

@@ -10,7 +10,7 @@
 
 #include "actor/actor.h"
 #include "actor/memory.h"
-#include "kernels/kernel.h"
+#include "kernels/tensor_arg.h"
 #include "proto/program.pb.h"
 
 namespace oneflow {

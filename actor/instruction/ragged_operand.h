@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/tensor_arg.h"
 #include "oneflow_core/ragged.h"
 
 namespace oneflow {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/ragged.h"
+#include "kernels/tensor_arg.h"
 
 namespace oneflow {
 

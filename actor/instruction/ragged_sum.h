@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "actor/instruction/ragged_operand.h"
 #include "kernels/device.h"
+#include "kernels/kernel.h"
 #include "kernels/ragged.h"
 
 namespace oneflow {

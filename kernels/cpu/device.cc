@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/variant.h"
 #include "kernels/host_memory.h"
+#include "kernels/kernel.h"
 
 namespace oneflow {
 namespace {

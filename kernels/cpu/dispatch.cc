@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "glog/logging.h"
 #include "kernels/cpu/variant.h"
+#include "kernels/kernel.h"
 #include "kernels/random_fill.h"
 
 extern "C" {

@@ -25,10 +25,12 @@
 #include "absl/types/span.h"
 #include "kernels/copy.h"
 #include "kernels/device.h"
-#include "kernels/kernel.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
+
+struct Kernel;      // kernels/kernel.h
+class KernelTable;  // kernels/kernel.h
 
 // Counts of tile operations.
 struct TileCounts {

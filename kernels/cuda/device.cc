@@ -17,6 +17,7 @@
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/host_transfer.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/kernel.h"
 
 namespace oneflow {
 namespace {

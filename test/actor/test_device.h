@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "kernels/kernel.h"
 #include "oneflow_core/mesh.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"

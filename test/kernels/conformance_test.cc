@@ -7,6 +7,7 @@
 #include <set>
 
 #include "glog/logging.h"
+#include "kernels/kernel.h"
 #include "test/kernels/devices.h"
 #include "test/kernels/harness.h"
 #include "test/support/op_facts.h"

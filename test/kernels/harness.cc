@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/float16.h"
+#include "kernels/kernel.h"
 #include "oneflow_core/dtype_switch.h"
 #include "oneflow_core/status.h"
 

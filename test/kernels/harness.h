@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/device.h"
+#include "oneflow_core/memory_layout.h"
 #include "test/support/reference.h"
 
 namespace oneflow::testing {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernel.h"
 #include "test/kernels/devices.h"
 
 namespace oneflow::testing {

@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_join.h"
 #include "kernels/device.h"
+#include "kernels/kernel.h"
 #include "oneflow_core/ops/ops.h"
 #include "sbp/signatures.h"
 #include "sbp/slices.h"

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "actor/plugin.h"
 #include "kernels/device.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/grad_context.h"

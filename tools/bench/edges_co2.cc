@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/local_training.h"
+#include "compiler/lower/program.h"
 #include "compiler/lower/program_text.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/edges_co2_quality.h"

@@ -13,6 +13,7 @@
 #include "actor/program_check.h"
 #include "actor/transport/peer_network.h"
 #include "kernels/device.h"
+#include "kernels/kernel.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/zones.h"
 #include "tools/bench/eager_op.h"

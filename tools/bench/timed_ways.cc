@@ -6,6 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/kernel.h"
 
 namespace oneflow {
 namespace {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor/plugin.h"
 #include "compiler/lower/compile.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/job/read_text.h"

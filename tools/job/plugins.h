@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "actor/plugin.h"
 #include "compiler/options.h"
 #include "google/protobuf/repeated_field.h"
 #include "oneflow_core/op.h"
@@ -22,6 +21,8 @@
 #include "tools/job/config.h"
 
 namespace oneflow {
+
+class Plugin;  // actor/plugin.h
 
 // Loads what `config.plugins` names, as far as it is not loaded; returns what plans say of it. Errors, which name the
 // field: NotFound if there is no such file; InvalidArgument if it is no such library, was built for other headers, or

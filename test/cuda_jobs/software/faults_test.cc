@@ -10,6 +10,7 @@
 #include "actor/transport/peer_network.h"
 #include "gmock/gmock.h"
 #include "kernels/device.h"
+#include "kernels/tensor_arg.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/cuda/software_device.h"
 #include "test/support/names.h"

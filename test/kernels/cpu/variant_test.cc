@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/kernel.h"
 #include "kernels/random_fill.h"
 #include "test/support/status_matchers.h"
 

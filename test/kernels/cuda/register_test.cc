@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "kernels/device.h"
+#include "kernels/kernel.h"
 #include "test/support/names.h"
 #include "test/support/op_facts.h"
 

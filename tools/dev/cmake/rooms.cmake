@@ -264,7 +264,7 @@ macro(find_cuda)
 endmacro()
 
 # The kinds of kernels that this machine's processor takes, as kernels/cpu/dispatch.cc prefers them, and what those
-# build on.
+# build on. Tiles count where the system grants them, as it does not in every container.
 function(native_variants result)
   file(STRINGS /proc/cpuinfo described REGEX "^(flags|vendor_id)")
   set(kinds portable)
@@ -276,7 +276,14 @@ function(native_variants result)
     set(kinds avx512)
     if(described MATCHES " avx512_bf16 ")
       if(described MATCHES " amx_bf16 ")
-        set(kinds amx avx512_bf16 avx512)  # avx512: where the system grants no tiles
+        include(CheckCXXSourceRuns)
+        check_cxx_source_runs("#include <sys/syscall.h>
+                               #include <unistd.h>
+                               int main() { return syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? 0 : 1; }"
+                              ONEFLOW_TILES_ARE_GRANTED)
+      endif()
+      if(ONEFLOW_TILES_ARE_GRANTED)
+        set(kinds amx avx512_bf16)
       elseif(NOT described MATCHES "GenuineIntel")
         set(kinds avx512_bf16)
       endif()

@@ -16,6 +16,7 @@
 #include "actor/memory.h"
 #include "actor/transport/message_ring.h"
 #include "kernels/device.h"
+#include "kernels/kernel.h"
 #include "sbp/device_kinds.h"
 #include "tools/control/process/write_file.h"
 #include "tools/job/device_table.h"

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "kernels/kernel.h"
 #include "kernels/random.h"
 #include "oneflow_core/queues.h"
 #include "tools/job/first_error.h"
