@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/zones.h"
+#include "proto/plan.pb.h"
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"

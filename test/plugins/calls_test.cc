@@ -13,6 +13,7 @@
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
 #include "tools/control/local/run_in_place.h"

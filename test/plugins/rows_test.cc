@@ -8,6 +8,7 @@
 #include "oneflow_core/grad_context.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/ops/check.h"
+#include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
 #include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/zones.h"
+#include "proto/plan.pb.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"

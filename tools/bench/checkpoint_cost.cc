@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "proto/plan.pb.h"
 #include "tools/bench/run_job.h"
 #include "tools/control/cluster/run_to_end.h"
 

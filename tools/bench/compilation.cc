@@ -7,6 +7,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/select/select_sbp.h"
 #include "oneflow_core/models/gpt.h"
+#include "proto/plan.pb.h"
 #include "tools/job/job.h"
 
 namespace oneflow {

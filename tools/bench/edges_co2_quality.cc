@@ -13,6 +13,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
+#include "proto/plan.pb.h"
 #include "tools/bench/header_text.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"

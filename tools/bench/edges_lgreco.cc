@@ -21,6 +21,7 @@
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/text_list.h"
+#include "proto/plan.pb.h"
 #include "tools/bench/header_text.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"

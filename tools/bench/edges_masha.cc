@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "actor/data/game.h"
 #include "nlohmann/json.hpp"
+#include "proto/plan.pb.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 #include "tools/job/points.h"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/substitute.h"
+#include "proto/plan.pb.h"
 #include "tools/control/cluster/run_to_end.h"
 
 namespace oneflow {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "compiler/code_choices.h"
+#include "proto/plan.pb.h"
 #include "tools/job/visible_text.h"
 
 namespace oneflow {

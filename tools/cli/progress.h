@@ -17,11 +17,14 @@
 #include <vector>
 
 #include "proto/control.pb.h"
-#include "proto/plan.pb.h"
 #include "tools/job/step_sizes.h"
 #include "tools/job/weighted_mean.h"
 
 namespace oneflow {
+
+namespace pb {
+class PlanSet;
+}
 
 // A pure consumer of job events; time is the events' own. Single-threaded. An attempt that goes on from a checkpoint
 // trains the steps behind it again, and they are told again, also in the metrics.

@@ -8,10 +8,13 @@
 #include "compiler/options.h"
 #include "oneflow_core/op.h"
 #include "proto/control.pb.h"
-#include "proto/plan.pb.h"
 #include "tools/job/config.h"
 
 namespace oneflow {
+
+namespace pb {
+class PlanSet;
+}
 
 // On fewer devices, for attempts after the first.
 struct FallbackJob {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "proto/plan.pb.h"
 #include "test/support/names.h"
 
 namespace oneflow {

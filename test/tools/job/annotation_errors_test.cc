@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
+#include "proto/plan.pb.h"
 #include "test/support/golden.h"
 #include "test/support/status_matchers.h"
 #include "tools/job/job.h"

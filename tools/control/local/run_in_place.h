@@ -6,10 +6,13 @@
 
 #include "actor/engine.h"
 #include "proto/control.pb.h"
-#include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 
 namespace oneflow {
+
+namespace pb {
+class PlanSet;
+}
 
 // Runs spec.phases of the compiled plan set; returns what the engine counted. `on_event` gets the same events, in the
 // same order, as a watcher of a submitted job (state RUNNING, values, phases, FINISHED or FAILED); it is called under a

@@ -9,6 +9,7 @@
 #include "oneflow_core/composed.h"
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/ops/ops.h"
+#include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
 #include "tools/job/job.h"
