@@ -110,7 +110,8 @@ struct CompressOptions {
   std::optional<ChoiceOptions> choice = {};
   std::set<std::string> exact = {};    // plans whose gradients are summed exactly: of the beginning
   std::set<std::string> windows = {};  // plans of the steps whose gradients errors are measured on
-  // What is coded is the difference to a shift that every rank learns from what it sent: shift += so much of it (DIANA).
+  // What is coded is the difference to a shift that every rank learns from what it sent: shift += so much of it
+  // (DIANA).
   double shift_rate = 0;
   // What is coded is the difference to the gradient at the anchor (points.h).
   bool from_anchor = false;

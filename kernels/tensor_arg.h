@@ -1,5 +1,5 @@
-// An operand of a kernel, a host function or a data source: a local shard in memory. Standard library only, so that CUDA
-// sources may include it.
+// An operand of a kernel, a host function or a data source: a local shard in memory. Standard library only, so that
+// CUDA sources may include it.
 //
 // Where the mathematics needs to know which part of the logical tensor a shard is (dropout, an embedding split by
 // rows), it reads `start` and `logical_dims`.

@@ -332,7 +332,8 @@ class OptimizerBuilder {
     const Tensor at = parameter.rule->point(OptimizerStep(builder_, operands, attrs, step_number));
     if (!at.valid()) return;
     Value& value = builder_.mutable_graph().value(at.id());
-    if (builder_.graph().node(value.producer).op != "variable") value.hint = parameter.hint;
+    const Node& maker = builder_.graph().node(value.producer);
+    if (!builder_.ops().Is(maker.op, OpKind::kVariable)) value.hint = parameter.hint;
     points_.push_back({parameter.value.id(), at.id(), first, builder_.graph().num_nodes()});
   }
 

@@ -1,5 +1,5 @@
-// The extragradient method (Korpelevich 1976): a step from the weight by the gradient half a step ahead, for games whose
-// gradients turn around a solution. A step takes two gradients, of the same batch.
+// The extragradient method (Korpelevich 1976): a step from the weight by the gradient half a step ahead, for games
+// whose gradients turn around a solution. A step takes two gradients, of the same batch.
 //
 //   before a step   half = w - rate g(w)
 //   step            w = w - rate g(half)       g(x): with decay x

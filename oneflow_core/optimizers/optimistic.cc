@@ -1,5 +1,5 @@
-// The optimistic gradient method (Popov 1980; OGDA of Daskalakis et al. 2018): a step by what the gradient will be if it
-// goes on changing as it did.
+// The optimistic gradient method (Popov 1980; OGDA of Daskalakis et al. 2018): a step by what the gradient will be if
+// it goes on changing as it did.
 //
 //   w = w - rate (2 g - previous),  previous = g       g: with decay w
 //
