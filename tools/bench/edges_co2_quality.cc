@@ -15,6 +15,7 @@
 #include "oneflow_core/nn/linear.h"
 #include "proto/plan.pb.h"
 #include "tools/bench/header_text.h"
+#include "tools/bench/measurement.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 
@@ -93,15 +94,7 @@ class QualityMeter {
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, context_.ops));
     OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
     OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context_.stop));
-    double sum = 0;
-    int batches = 0;
-    for (const pb::JobEvent& event : events) {
-      if (!event.has_fetched() || event.fetched().plan() != "evaluate") continue;
-      sum += event.fetched().values(0);
-      ++batches;
-    }
-    if (batches == 0) return absl::InternalError("there is no loss of an evaluation");
-    return sum / batches;
+    return MeanOfEvaluation(events);
   }
 
   const BenchContext& context_;

@@ -1,118 +1,29 @@
 #include "tools/bench/edges_lgreco.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "compiler/code_choices.h"
 #include "nlohmann/json.hpp"
-#include "oneflow_core/functional.h"
-#include "oneflow_core/graph_text.h"
-#include "oneflow_core/nn/initial.h"
-#include "oneflow_core/nn/linear.h"
-#include "oneflow_core/text_list.h"
 #include "proto/plan.pb.h"
 #include "tools/bench/header_text.h"
+#include "tools/bench/measurement.h"
+#include "tools/bench/next_word.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr int64_t kWords = 2000, kWordContext = 8, kVectorOfWord = 48;
-constexpr int64_t kWordWidths[] = {256, 128, kWords};
 constexpr int64_t kLgrecoRanks = 4, kLgrecoBatch = 32 * kLgrecoRanks, kLgrecoSteps = 2000, kLgrecoExactSteps = 100;
 constexpr int64_t kTestRows = 8192, kTestBatch = 128;
 constexpr int kLgrecoSeeds = 3;
-
-// Words, other characters that are not blank, and ends of lines, as numbers: the most frequent ones, and 0 for others.
-std::vector<int> WordsOf(const std::string& text) {
-  std::vector<std::string> all;
-  const auto is_of_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i + 1;
-    while (is_of_word(text[i]) && end < text.size() && is_of_word(text[end])) ++end;
-    if (text[i] == '\n' || std::isspace(static_cast<unsigned char>(text[i])) == 0)
-      all.push_back(text.substr(i, end - i));
-    i = end;
-  }
-  std::map<std::string, int> times;
-  for (const std::string& word : all) ++times[word];
-  std::vector<std::pair<int, std::string>> ranked;
-  for (const auto& [word, count] : times) ranked.emplace_back(-count, word);
-  std::sort(ranked.begin(), ranked.end());
-  std::map<std::string, int> numbers;
-  for (size_t i = 0; i < ranked.size() && i + 1 < static_cast<size_t>(kWords); ++i) {
-    numbers[ranked[i].second] = static_cast<int>(i) + 1;
-  }
-  std::vector<int> words;
-  for (const std::string& word : all) {
-    const auto number = numbers.find(word);
-    words.push_back(number == numbers.end() ? 0 : number->second);
-  }
-  return words;
-}
-
-std::vector<std::string> WordColumns() {
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < kWordContext; ++i) names.push_back(absl::StrCat("w", i));
-  return names;
-}
-
-// A CSV file of windows that begin anywhere in [begin, end), and of the words behind them.
-void WriteWindows(const std::string& path, const std::vector<int>& words, size_t begin, size_t end, int64_t rows,
-                  uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::ofstream file(path);
-  file << absl::StrJoin(WordColumns(), ",") << ",next\n";
-  std::string text;
-  for (int64_t row = 0; row < rows; ++row) {
-    const size_t at = begin + random() % (end - begin - static_cast<size_t>(kWordContext));
-    text.clear();
-    for (int64_t i = 0; i < kWordContext; ++i) absl::StrAppend(&text, words[at + static_cast<size_t>(i)], ",");
-    absl::StrAppend(&text, words[at + static_cast<size_t>(kWordContext)], "\n");
-    file << text;
-  }
-}
-
-// The loss of predicting the word behind each window.
-absl::StatusOr<Graph> NextWord(const OpRegistry& ops, const std::string& name, const std::string& path, int64_t batch) {
-  GraphBuilder b(ops, name);
-  const std::vector<Tensor> read = b.Op("read_data", {},
-                                        {{"dataset", "csv"},
-                                         {"path", path},
-                                         {"separator", ","},
-                                         {"split", name == "train" ? "train" : "validation"},
-                                         {"batch", batch},
-                                         {"features", JoinTexts(WordColumns())},
-                                         {"label", "next"},
-                                         {"classes", kWords}});
-  const SbpHint by_samples = {{"dp", Sbp::Split(0)}};
-  const Tensor words = Cast(read[0].To(by_samples), DType::kInt32);
-  const Tensor table = b.Variable("embedding", {DType::kFloat32, {kWords, kVectorOfWord}}, "normal(1)");
-  Tensor x = Reshape(Embedding(table, words), {batch, kWordContext * kVectorOfWord});
-  for (size_t i = 0; i < std::size(kWordWidths); ++i) {
-    if (i > 0) x = Relu(x);
-    const double deviation = std::sqrt(2.0 / static_cast<double>(x.shape()[1]));
-    x = nn::Linear(x, absl::StrCat("layer", i), {.width = kWordWidths[i], .init = nn::Normal(deviation)});
-  }
-  const Tensor loss = ReduceMean(SoftmaxCrossEntropy(x, read[1].To(by_samples)));
-  if (name == "train") b.SetLoss(loss);
-  b.Op("fetch", {loss}, {{"name", "loss"}});
-  return b.Finish();
-}
 
 struct LgrecoRun {
   const char* name;
@@ -219,28 +130,22 @@ class EdgesLgrecoCase : public BenchCase {
     return two.loss + at * (one.loss - two.loss) - chosen.loss;
   }
 
-  absl::Status WriteFiles() {
+  std::string TrainFile(int seed) const { return absl::StrCat(context_.dir, "/train-", seed, ".csv"); }
+
+  absl::Status WriteFiles() const {
     OF_ASSIGN_OR_RETURN(const std::string text, HeaderText());
-    const std::vector<int> words = WordsOf(text);
-    const size_t boundary = words.size() / 10 * 9;
-    WriteWindows(context_.dir + "/test.csv", words, boundary, words.size(), kTestRows, 5);
+    const WordText words(text);
+    words.WriteTestWindows(context_.dir + "/test.csv", kTestRows, 5);
     for (int seed = 1; seed <= kLgrecoSeeds; ++seed) {
-      WriteWindows(absl::StrCat(context_.dir, "/train-", seed, ".csv"), words, 0, boundary, kLgrecoSteps * kLgrecoBatch,
-                   100 + seed);
+      words.WriteTrainWindows(TrainFile(seed), kLgrecoSteps * kLgrecoBatch, 100 + seed);
     }
     return absl::OkStatus();
   }
 
   absl::StatusOr<LgrecoResult> Train(const LgrecoRun& run, int seed) {
     const std::string graphs = absl::StrCat(context_.dir, "/graphs-", seed);
-    fs::create_directories(graphs);
-    for (const bool trains : {true, false}) {
-      const std::string name = trains ? "train" : "evaluate";
-      const std::string path =
-          trains ? absl::StrCat(context_.dir, "/train-", seed, ".csv") : context_.dir + "/test.csv";
-      OF_ASSIGN_OR_RETURN(const Graph graph, NextWord(context_.ops, name, path, trains ? kLgrecoBatch : kTestBatch));
-      std::ofstream(absl::StrCat(graphs, "/", name, ".graph")) << GraphToText(graph);
-    }
+    OF_RETURN_IF_ERROR(WriteNextWordGraphs(context_.ops, graphs, {TrainFile(seed), kLgrecoBatch},
+                                           {context_.dir + "/test.csv", kTestBatch}));
     std::string config = absl::StrCat(
         "name: 'edges-lgreco' seed: ", seed, " model { graph: '", graphs, "' } mesh { dp: ", kLgrecoRanks,
         " } train { steps: ", kLgrecoSteps, " batch_size: ", kLgrecoBatch,
@@ -260,18 +165,11 @@ class EdgesLgrecoCase : public BenchCase {
 
   absl::StatusOr<LgrecoResult> ResultOf(const Job& job, const std::vector<pb::JobEvent>& events) const {
     LgrecoResult result;
-    double sum = 0;
-    int batches = 0;
     for (const pb::JobEvent& event : events) {
-      if (!event.has_fetched()) continue;
       const pb::FetchedValue& value = event.fetched();
       if (value.plan() == kChoicePlan) result.counts[value.name()].push_back(value.values(0));
-      if (value.plan() != "evaluate") continue;
-      sum += value.values(0);
-      ++batches;
     }
-    if (batches == 0) return absl::InternalError("there is no loss of an evaluation");
-    result.loss = sum / batches;
+    OF_ASSIGN_OR_RETURN(result.loss, MeanOfEvaluation(events));
     result.choosing = ChoosingShare(events);
     if (!job.options.compress.has_value()) return result;
     OF_ASSIGN_OR_RETURN(result.ratio, RatioOf(job, result.counts));

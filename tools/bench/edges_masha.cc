@@ -11,8 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "actor/data/game.h"
+#include "compiler/points.h"
 #include "nlohmann/json.hpp"
 #include "proto/plan.pb.h"
+#include "tools/bench/moved_words.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 #include "tools/job/points.h"
@@ -71,12 +73,13 @@ class EdgesMashaCase : public BenchCase {
   explicit EdgesMashaCase(const BenchContext& context) : context_(context) {}
 
   absl::StatusOr<std::string> RunRound() override {
-    if (!results_[0].empty()) return "the same as before: it follows from its seed";
+    if (!results_[0].empty()) return "the same as before: it follows from its seeds";
     for (size_t setting = 0; setting < kNumGameSettings; ++setting) {
       for (const GameMethod& method : kGameMethods) {
         OF_ASSIGN_OR_RETURN(results_[setting][method.name], Train(setting, method));
       }
     }
+    OF_ASSIGN_OR_RETURN(words_, MeasureMovedWords(context_));
     return absl::StrFormat("%.2f and %.2f of extragradient's bytes", OfExtragradient(0), OfExtragradient(1));
   }
 
@@ -112,7 +115,7 @@ class EdgesMashaCase : public BenchCase {
       line("TOPK without an anchor, distance", ends("extragradient, TOPK"), "above 1e-6",
            !found("extragradient, TOPK"));
     }
-    return text;
+    return text + MovedWordsText(words_);
   }
 
   nlohmann::json Json() const override {
@@ -123,6 +126,7 @@ class EdgesMashaCase : public BenchCase {
             {"steps", result.steps}, {"vectors", result.vectors}, {"distance", result.distance}};
       }
     }
+    for (const MovedWords& row : words_) json["words"][row.name] = {{"test_nats", row.loss}, {"bytes", row.bytes}};
     return json;
   }
 
@@ -205,15 +209,14 @@ class EdgesMashaCase : public BenchCase {
     const int exchanges = std::string(method.optimizer) == "extragradient" ? 2 : 1;
     double vectors = of_code * exchanges * static_cast<double>(steps);
     for (const pb::Phase& phase : job.spec.phases()) {
-      if (!phase.train().points().anchors()) continue;
-      vectors += 1;  // the first
-      for (int64_t step = 0; step < steps; ++step) vectors += MovesAnchor(phase.train().points(), kGameSeed, step);
+      vectors += static_cast<double>(RunsOfPlan(kAnchorPlan, phase.train().points(), kGameSeed, steps));
     }
     return vectors;
   }
 
   const BenchContext& context_;
   std::map<std::string, GameResult> results_[kNumGameSettings];  // by method
+  std::vector<MovedWords> words_;
 };
 
 }  // namespace

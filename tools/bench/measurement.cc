@@ -108,4 +108,16 @@ absl::StatusOr<Round> RoundFromEvents(absl::Span<const pb::JobEvent> events, con
   return round;
 }
 
+absl::StatusOr<double> MeanOfEvaluation(absl::Span<const pb::JobEvent> events) {
+  double sum = 0;
+  int batches = 0;
+  for (const pb::JobEvent& event : events) {
+    if (event.fetched().plan() != "evaluate") continue;
+    sum += event.fetched().values(0);
+    ++batches;
+  }
+  if (batches == 0) return absl::InternalError("there is no value of an evaluation");
+  return sum / batches;
+}
+
 }  // namespace oneflow

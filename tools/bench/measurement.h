@@ -54,4 +54,7 @@ Summary SummaryOf(const Rounds& rounds, const Value& value, double unit = 1) {
 // report what it must.
 absl::StatusOr<Round> RoundFromEvents(absl::Span<const pb::JobEvent> events, const pb::JobSpec& spec);
 
+// The mean of the only value that a job fetches when it evaluates. Internal if it did not.
+absl::StatusOr<double> MeanOfEvaluation(absl::Span<const pb::JobEvent> events);
+
 }  // namespace oneflow

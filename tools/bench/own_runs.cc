@@ -63,8 +63,9 @@ constexpr struct {
   int micro_batches;
 
   int devices() const { return pp * dp * tp; }
-} kLayouts[] = {{"one device", 1, 1, 1, 1}, {"dp2", 1, 2, 1, 1},       {"tp2", 1, 1, 2, 1},       {"pp2", 2, 1, 1, 4},
-                {"dp4", 1, 4, 1, 1},        {"dp2 x tp2", 1, 2, 2, 1}, {"pp2 x dp2", 2, 2, 1, 4}, {"tp4", 1, 1, 4, 1}};
+} kRunLayouts[] = {{"one device", 1, 1, 1, 1}, {"dp2", 1, 2, 1, 1}, {"tp2", 1, 1, 2, 1},
+                   {"pp2", 2, 1, 1, 4},        {"dp4", 1, 4, 1, 1}, {"dp2 x tp2", 1, 2, 2, 1},
+                   {"pp2 x dp2", 2, 2, 1, 4},  {"tp4", 1, 1, 4, 1}};
 
 struct OwnRound {
   double real_seconds = 0, predicted_seconds = 0;  // medians of a step
@@ -198,7 +199,7 @@ class OwnRunsCase : public BenchCase {
 
   absl::Status MakeRows() {
     for (const auto& model : kModels) {
-      for (const auto& layout : kLayouts) {
+      for (const auto& layout : kRunLayouts) {
         OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(model.config, absl::StrCat("(", model.name, ")")));
         pb::JobConfig& job = config.config;
         if (job.model().has_gpt()) job.mutable_data()->mutable_text()->set_path(context_.sample_text);

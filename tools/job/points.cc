@@ -80,4 +80,13 @@ bool MovesAnchor(const pb::PointRule& rule, uint64_t seed, int64_t step) {
          ToUniform(RandomBits(RandomKey(seed, kAnchorCoin), static_cast<uint64_t>(step), 0)) < rule.probability();
 }
 
+int64_t RunsOfPlan(const std::string& plan, const pb::PointRule& rule, uint64_t seed, int64_t steps) {
+  if (plan == "train") return steps;
+  if (plan == kHalfPlan) return rule.half() ? steps : 0;
+  if (plan != kAnchorPlan || !rule.anchors()) return 0;
+  int64_t runs = 1;
+  for (int64_t step = 0; step < steps; ++step) runs += MovesAnchor(rule, seed, step);
+  return runs;
+}
+
 }  // namespace oneflow

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "compiler/options.h"
 #include "proto/control.pb.h"
@@ -21,5 +22,9 @@ void FillPoints(const pb::JobConfig& config, pb::JobSpec& spec);
 
 // The coin of a step: whether the anchor moves behind it. All who ask get the same answer.
 bool MovesAnchor(const pb::PointRule& rule, uint64_t seed, int64_t step);
+
+// How often a plan of a job that trains (compiler/points.h) runs in its first `steps` steps; 0: of other plans. Takes
+// time in proportion to the steps if the rule has anchors.
+int64_t RunsOfPlan(const std::string& plan, const pb::PointRule& rule, uint64_t seed, int64_t steps);
 
 }  // namespace oneflow
