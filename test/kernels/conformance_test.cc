@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -78,8 +79,13 @@ std::vector<OpCase> NarrowCases(const std::vector<OpCase>& cases) {
   return narrow;
 }
 
-// The outputs, in the types that inference gives.
-absl::StatusOr<std::vector<RefTensor>> Want(const OpCase& c, std::vector<RefTensor>& inputs) {
+// What the reference makes of a case.
+struct Wanted {
+  std::vector<RefTensor> outputs;  // in the types that inference gives
+  std::vector<RefTensor> inputs;   // afterwards
+};
+
+absl::StatusOr<std::vector<RefTensor>> WantedOutputs(const OpCase& c, std::vector<RefTensor>& inputs) {
   const std::vector<TensorType> types = TypesOf(inputs);
   OF_ASSIGN_OR_RETURN(std::vector<RefTensor> want, Reference(c.op, c.attrs, inputs, c.context));
   const auto is_narrow = [](const TensorType& type) { return IsNarrow(type.dtype); };
@@ -95,7 +101,7 @@ absl::StatusOr<std::vector<RefTensor>> Want(const OpCase& c, std::vector<RefTens
 bool AreSome() { return std::getenv("ONEFLOW_TEST_OP") != nullptr || std::getenv("ONEFLOW_TEST_SHARD") != nullptr; }
 
 // What kernels compute: the compiler removes annotations.
-std::vector<OpCase> Cases() {
+std::vector<OpCase> MakeCases() {
   std::vector<OpCase> cases = ExamplesAndEdges(kSeed);
   const std::vector<OpCase> narrow = NarrowCases(cases);
   cases.insert(cases.end(), narrow.begin(), narrow.end());
@@ -111,6 +117,24 @@ std::vector<OpCase> Cases() {
   return cases;
 }
 
+// Drawn once, since several tests go through them.
+const std::vector<OpCase>& Cases() {
+  static const auto* const kCases = new std::vector<OpCase>(MakeCases());
+  return *kCases;
+}
+
+// Of one of Cases(). The reference takes most of the time of a test, so each case asks it once.
+const absl::StatusOr<Wanted>& Want(const OpCase& c) {
+  static auto* const known = new std::map<const OpCase*, absl::StatusOr<Wanted>>;
+  const auto found = known->find(&c);
+  if (found != known->end()) return found->second;
+  Wanted wanted = {{}, c.inputs};
+  absl::StatusOr<std::vector<RefTensor>> outputs = WantedOutputs(c, wanted.inputs);
+  if (!outputs.ok()) return known->emplace(&c, outputs.status()).first->second;
+  wanted.outputs = *std::move(outputs);
+  return known->emplace(&c, std::move(wanted)).first->second;
+}
+
 KernelCall CallOf(const OpCase& c, const std::vector<RefTensor>& types) {
   KernelCall call = {c.op, c.attrs, c.inputs, types};
   for (RefTensor& output : call.outputs) {
@@ -124,14 +148,13 @@ TEST_P(ConformanceTest, KernelsAgreeWithTheReference) {
   for (const OpCase& c : Cases()) {
     SCOPED_TRACE(Describe(c));
     BeginCase();
-    std::vector<RefTensor> after = c.inputs;
-    ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Want(c, after));
-    const KernelCall call = CallOf(c, want);
+    ASSERT_OK_AND_ASSIGN(const Wanted want, Want(c));
+    const KernelCall call = CallOf(c, want.outputs);
     absl::StatusOr<KernelResult> got = RunKernel(*device_, call);
     if (GetParam().make == FirstGpu && absl::IsNotFound(got.status())) continue;  // counted by EveryKernelHasACase
     ASSERT_OK(got);
-    ASSERT_OK(CheckNear(got->outputs, want, c.tolerance, "output"));
-    ASSERT_OK(CheckNear(got->inputs, after, c.tolerance, "input"));
+    ASSERT_OK(CheckNear(got->outputs, want.outputs, c.tolerance, "output"));
+    ASSERT_OK(CheckNear(got->inputs, want.inputs, c.tolerance, "input"));
   }
 }
 
@@ -141,13 +164,12 @@ TEST_P(ConformanceTest, OutputsMayLieInInputsWhereOpsSaySo) {
     if (c.in_place < 0) continue;
     SCOPED_TRACE(Describe(c));
     BeginCase();
-    std::vector<RefTensor> after = c.inputs;
-    ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Want(c, after));
+    ASSERT_OK_AND_ASSIGN(const Wanted want, Want(c));
     if (device_->kernels().Find(c.op, c.inputs[0].dtype) == nullptr) continue;
-    KernelCall call = CallOf(c, want);
+    KernelCall call = CallOf(c, want.outputs);
     call.output_in_input = c.in_place;
     ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
-    ASSERT_OK(CheckNear(got.outputs, want, c.tolerance, "output"));
+    ASSERT_OK(CheckNear(got.outputs, want.outputs, c.tolerance, "output"));
     ++cases;
   }
   EXPECT_GT(cases, AreSome() ? -1 : 20);
@@ -179,14 +201,13 @@ TEST_P(ConformanceTest, OperandsMayLieInBlocksWhereOpsSaySo) {
   std::set<std::string> seen;
   for (const OpCase& c : Cases()) {
     SCOPED_TRACE(Describe(c));
-    std::vector<RefTensor> after = c.inputs;
-    ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Want(c, after));
-    for (const std::vector<MemoryLayout>& layouts : LayoutsOf(c, want)) {
+    ASSERT_OK_AND_ASSIGN(const Wanted want, Want(c));
+    for (const std::vector<MemoryLayout>& layouts : LayoutsOf(c, want.outputs)) {
       BeginCase();
-      KernelCall call = CallOf(c, want);
+      KernelCall call = CallOf(c, want.outputs);
       call.layouts = layouts;
       ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
-      ASSERT_OK(CheckNear(got.outputs, want, c.tolerance, "output"));
+      ASSERT_OK(CheckNear(got.outputs, want.outputs, c.tolerance, "output"));
       seen.insert(c.op);
     }
   }
@@ -202,8 +223,7 @@ TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
     SCOPED_TRACE(Describe(c));
     BeginCase();
     if (device_->kernels().Find(c.op, c.inputs.empty() ? DType::kFloat32 : c.inputs[0].dtype) == nullptr) continue;
-    std::vector<RefTensor> after = c.inputs;
-    KernelCall call = CallOf(c, *Want(c, after));
+    KernelCall call = CallOf(c, Want(c)->outputs);
     if (device_->kernels().Find(c.op, call.inputs.empty() ? call.outputs[0].dtype : call.inputs[0].dtype) == nullptr)
       continue;
     ASSERT_OK_AND_ASSIGN(const KernelResult first, RunKernel(*device_, call));
@@ -236,8 +256,7 @@ TEST(CpuTest, OurOwnKernelsDoNotDependOnTheNumberOfCores) {
   for (const OpCase& c : Cases()) {
     if (library.count(c.op)) continue;
     SCOPED_TRACE(Describe(c));
-    std::vector<RefTensor> after = c.inputs;
-    const KernelCall call = CallOf(c, *Want(c, after));
+    const KernelCall call = CallOf(c, Want(c)->outputs);
     one->BindThread();
     ASSERT_OK_AND_ASSIGN(const KernelResult first, RunKernel(*one, call));
     two->BindThread();
@@ -253,8 +272,8 @@ TEST_P(ConformanceTest, LaterMicroBatchesAreAdded) {
   for (const OpCase& c : Cases()) {
     if (!Ops().Is(c.op, OpKind::kAccumulate)) continue;
     SCOPED_TRACE(Describe(c));
-    std::vector<RefTensor> inputs = c.inputs;
-    ASSERT_OK_AND_ASSIGN(std::vector<RefTensor> want, Want(c, inputs));
+    ASSERT_OK(Want(c));
+    std::vector<RefTensor> want = Want(c)->outputs;
     KernelCall call = {c.op, c.attrs, c.inputs, {Rounded(Of(want[0].dtype, r.Uniform(want[0].dims)))}};
     call.context.micro_batch = 1;
     ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
@@ -268,8 +287,7 @@ TEST_P(ConformanceTest, LaterMicroBatchesAreAdded) {
 TEST_P(ConformanceTest, EveryKernelHasACase) {
   std::set<std::pair<std::string, DType>> covered;
   for (const OpCase& c : Cases()) {
-    std::vector<RefTensor> after = c.inputs;
-    const DType dtype = c.inputs.empty() ? (*Want(c, after))[0].dtype : c.inputs[0].dtype;
+    const DType dtype = c.inputs.empty() ? Want(c)->outputs[0].dtype : c.inputs[0].dtype;
     covered.insert({c.op, dtype});
   }
   for (const Kernel& kernel : device_->kernels().all()) {
