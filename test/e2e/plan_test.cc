@@ -3,6 +3,7 @@
 #include <fstream>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/support/names.h"
@@ -106,6 +107,22 @@ TEST(PlanTest, ASimulationTellsWhatMeansOfGroupsCost) {
   ASSERT_EQ(at_once.exit_code, 0) << at_once.err;
   EXPECT_THAT(at_once.out, HasSubstr(" ms, behind them; a step takes "));
   EXPECT_THAT(work.Run(job).out, Not(HasSubstr("rounds of")));
+}
+
+TEST(PlanTest, ASimulationTellsWhatGradientsAtOtherPointsCost) {
+  const Workspace work;
+  const std::vector<std::string> job = Join({"plan", "simulate", work.GptJob()}, OnMesh("dp: 2", 2));
+  const auto with = [&](const std::string& optimizer) {
+    return work.Run(Join(job, {"--set", absl::StrCat("train.optimizer={", optimizer, "}")})).out;
+  };
+  const std::string half = with("extragradient {}"), anchor = with("masha {probability: 0.1}");
+  EXPECT_THAT(half, HasSubstr("\nbefore each step another gradient: "));
+  EXPECT_THAT(half, HasSubstr(" ms with that\n"));
+  EXPECT_THAT(anchor, HasSubstr("\nbehind one step in 10 a gradient for the anchor: "));
+  EXPECT_THAT(anchor, HasSubstr(" ms with that\n"));
+  const std::string once = with("optimistic {}");
+  EXPECT_THAT(once, HasSubstr(" ms a step\n"));
+  EXPECT_THAT(once, Not(HasSubstr(" ms with that\n")));
 }
 
 TEST(PlanTest, AStepIsPredictedByKernelsThatWereMeasured) {

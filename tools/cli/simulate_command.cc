@@ -10,6 +10,7 @@
 #include "compiler/local_training.h"
 #include "compiler/lower/plan_memory.h"
 #include "compiler/lower/program.h"
+#include "compiler/points.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/report.h"
 #include "tools/cli/usage.h"
@@ -156,6 +157,33 @@ absl::Status PrintRounds(const Job& job, const PartPrograms& programs, const pb:
   return absl::OkStatus();
 }
 
+// Where gradients are taken at other points too (compiler/points.h): what those cost.
+absl::Status PrintPoints(const Job& job, const PartPrograms& programs, const pb::PlanSet& set, int plan,
+                         const RankCosts& costs, double step_seconds) {
+  pb::PointRule rule;
+  for (const pb::Phase& phase : job.spec.phases()) {
+    if (phase.train().has_points() && phase.train().plan() == set.plans(plan).name()) rule = phase.train().points();
+  }
+  const auto seconds_of = [&](const char* name) -> absl::StatusOr<double> {
+    OF_ASSIGN_OR_RETURN(const int other, FindPlan(set, name));
+    return StepSeconds(programs, set, other, costs, job.spec.plan_hash());
+  };
+  double seconds = step_seconds;
+  if (rule.half()) {
+    OF_ASSIGN_OR_RETURN(const double half, seconds_of(kHalfPlan));
+    std::cout << absl::StrFormat("\nbefore each step another gradient: %.3f ms\n", 1e3 * half);
+    seconds += half;
+  }
+  if (rule.anchors()) {
+    OF_ASSIGN_OR_RETURN(const double anchor, seconds_of(kAnchorPlan));
+    std::cout << absl::StrFormat("\nbehind one step in %.4g a gradient for the anchor: %.3f ms\n",
+                                 1 / rule.probability(), 1e3 * anchor);
+    seconds += rule.probability() * anchor;
+  }
+  if (seconds > step_seconds) std::cout << absl::StrFormat("a step takes %.3f ms with that\n", 1e3 * seconds);
+  return absl::OkStatus();
+}
+
 // Of ranks that do the same at the same times one is played, unless all are asked for or any may be late.
 absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& job, const OpRegistry& ops,
                                const pb::PlanSet& set, int plan) {
@@ -188,7 +216,8 @@ absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& jo
   OF_RETURN_IF_ERROR(simulation.status());
   OF_RETURN_IF_ERROR(PrintAndWrite(arguments, folded.program(), 0, costs, *simulation));
   OF_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(simulation->trace, folded.program().plans(0).name()));
-  return PrintRounds(job, programs, set, plan, rank_costs, summary.steps.median_seconds());
+  OF_RETURN_IF_ERROR(PrintRounds(job, programs, set, plan, rank_costs, summary.steps.median_seconds()));
+  return PrintPoints(job, programs, set, plan, rank_costs, summary.steps.median_seconds());
 }
 
 // All ranks, by what instructions took.
