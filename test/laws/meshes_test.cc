@@ -22,7 +22,7 @@ namespace {
 
 // --- a language model: train, evaluate, generate -------------------------------------------------------------------
 
-constexpr int kTrainSteps = 6, kEvery = 3, kBatches = 2, kTokens = 6;
+constexpr int kTrainSteps = 6, kEvery = 3, kBatches = 2, kGeneratedTokens = 6;
 
 // How often the job runs a step of the plan.
 int64_t TimesOf(const std::string& plan, const pb::JobSpec& spec) {
@@ -32,7 +32,7 @@ int64_t TimesOf(const std::string& plan, const pb::JobSpec& spec) {
     if (plan == run.plan()) return kTrainSteps / kEvery * run.steps();
     if (plan == run.rest_plan()) return kTrainSteps / kEvery;
   }
-  return kTokens;
+  return kGeneratedTokens;
 }
 
 struct MeshOutcome {
@@ -58,8 +58,8 @@ class MeshesOfAJobTest : public ::testing::Test {
                          text_, "' } } train { steps: ", kTrainSteps,
                          " batch_size: 8 optimizer { adamw {} clip_norm: 1 } schedule { learning_rate: 1e-2 } } "
                          "evaluate { every: ",
-                         kEvery, " batches: ", kBatches, " } generate { tokens: ", kTokens, " prompt: 'aho' } mesh { ",
-                         mesh, " }"),
+                         kEvery, " batches: ", kBatches, " } generate { tokens: ", kGeneratedTokens,
+                         " prompt: 'aho' } mesh { ", mesh, " }"),
             "law"));
     for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, config));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops_));
@@ -111,7 +111,7 @@ TEST_F(MeshesOfAJobTest, EvaluationAndGenerationAreTheSameOnAnyMesh) {
   for (const auto& c : kCases) {
     ASSERT_OK_AND_ASSIGN(const MeshOutcome home, Run(c.mesh, {}));
     ASSERT_EQ(home.evaluations.size(), kTrainSteps / kEvery * kBatches);
-    ASSERT_EQ(home.tokens.size(), kTokens);
+    ASSERT_EQ(home.tokens.size(), kGeneratedTokens);
     ASSERT_LT(home.evaluations.back(), home.evaluations.front());
     EXPECT_EQ(home.moved, home.predicted);
     for (const std::vector<std::string>& other : c.others) {
