@@ -69,7 +69,8 @@ TEST_F(CudaLayoutsTest, AGptInF16TrainsAlikeUnderEveryLayout) {
 // Codes are of whole gradients, so that what is sent depends on the ranks alone, not on what they compute on.
 TEST_F(CudaLayoutsTest, CompressedGradientsAreThoseOfTheHost) {
   if (devices_ < 2) GTEST_SKIP() << testing::LacksCudaDevices(2);
-  for (const char* codec : {"POWERSGD default: 2", "TOPK default: 0.1", "QUANT default: 4", "RANDK default: 0.25"}) {
+  for (const char* codec :
+       {"POWERSGD default: 2", "TOPK default: 0.1", "QUANT default: 4", "RANDK default: 0.25", "PERMK default: 0.5"}) {
     SCOPED_TRACE(codec);
     const std::string config = Gpt() + " compress { family: " + codec + " }";
     ASSERT_OK_AND_ASSIGN(const testing::Outcome host, Run(config, {"mesh={dp:2}"}));

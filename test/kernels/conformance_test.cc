@@ -217,9 +217,13 @@ TEST_P(ConformanceTest, OperandsMayLieInBlocksWhereOpsSaySo) {
   }
 }
 
-// Of a device that captures work the second is one of what was captured, in another act.
+// Of a device that captures work the second is one of what was captured, in another act. GPUs have every third case of
+// an op: in software each takes as long as all of a processor's.
 TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
+  const int every = GetParam().make == FirstGpu ? 3 : 1;
+  std::map<std::string, int> seen;
   for (const OpCase& c : Cases()) {
+    if (seen[c.op]++ % every != 0) continue;
     SCOPED_TRACE(Describe(c));
     BeginCase();
     if (device_->kernels().Find(c.op, c.inputs.empty() ? DType::kFloat32 : c.inputs[0].dtype) == nullptr) continue;

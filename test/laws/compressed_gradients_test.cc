@@ -78,7 +78,7 @@ TEST_F(CompressedGradientsTest, PowerSgdTrainsAlikeUnderEveryLayout) {
 TEST_F(CompressedGradientsTest, CodesOfWholeGradientsAreTheSameHoweverOtherAxesAre) {
   // An element may be the last that is sent on one mesh and the first that is not on another, or of another level.
   last_bar_ = 1e-3;
-  const std::pair<const char*, double> codecs[] = {{"TOPK", 0.1}, {"QUANT", 4}, {"RANDK", 0.25}};
+  const std::pair<const char*, double> codecs[] = {{"TOPK", 0.1}, {"QUANT", 4}, {"RANDK", 0.25}, {"PERMK", 0.5}};
   for (const auto& [family, parameter] : codecs) {
     const std::string config = With(Gpt(), family, parameter);
     ASSERT_OK_AND_ASSIGN(const testing::Outcome want, Run(config, {"mesh={dp:2}", "train.micro_batches=2"}));
@@ -123,8 +123,12 @@ TEST_F(CompressedGradientsTest, TheBytesThatMoveAreThoseOfTheCodes) {
     ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Mlp(), mesh));
     CompressOptions own = {"dp", "RANDK", 0.1};
     own.own_seeds = true;
-    for (const CompressOptions& options :
-         {CompressOptions{"dp", "POWERSGD", 4}, {"dp", "TOPK", 0.05}, {"dp", "QUANT", 3}, {"dp", "RANDK", 0.1}, own}) {
+    for (const CompressOptions& options : {CompressOptions{"dp", "POWERSGD", 4},
+                                           {"dp", "TOPK", 0.05},
+                                           {"dp", "QUANT", 3},
+                                           {"dp", "RANDK", 0.1},
+                                           own,
+                                           {"dp", "PERMK", 0.1}}) {
       SCOPED_TRACE(absl::StrCat(options.codec, options.own_seeds ? " with own seeds" : "", " on ", ranks));
       ASSERT_OK_AND_ASSIGN(const Codec* const codec, FindCodec(options.codec));
       double saved = 0;
@@ -273,7 +277,8 @@ TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
   const auto [least, largest] = std::minmax_element(gradient.begin(), gradient.end());
   CompressOptions own = {"dp", "RANDK", 0.25};
   own.own_seeds = true;
-  for (const CompressOptions& compress : {CompressOptions{"dp", "QUANT", 2, 8}, {"dp", "RANDK", 0.25}, own}) {
+  for (const CompressOptions& compress :
+       {CompressOptions{"dp", "QUANT", 2, 8}, {"dp", "RANDK", 0.25}, own, {"dp", "PERMK", 0.25}}) {
     for (const int ranks : {1, 2, 4}) {
       SCOPED_TRACE(absl::StrCat(compress.codec, " on ", ranks));
       ASSERT_OK_AND_ASSIGN(Graph graph, LinearIn(ops_, x, y, start));
@@ -287,13 +292,43 @@ TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
         // Those of ranks that draw for themselves are of their addends.
         const double of_addends = std::sqrt(3) * (*largest - *least);
         const double deviation = compress.codec == "QUANT" ? of_level
-                                 : compress.own_seeds      ? of_addends
-                                                           : std::sqrt(3) * std::abs(gradient[i]) + 1e-3;
+                                 : compress.own_seeds || compress.codec == "PERMK"
+                                     ? of_addends
+                                     : std::sqrt(3) * std::abs(gradient[i]) + 1e-3;
         EXPECT_NEAR(mean, gradient[i], 5 * deviation / std::sqrt(kSteps)) << "element " << i;
         most_apart = std::max(most_apart, std::abs(mean - gradient[i]));
       }
       EXPECT_GT(most_apart, 1e-3) << "what is drawn is what it is drawn from";
     }
+  }
+}
+
+// Ranks whose addends are alike send all of their sum in turn, once each element, whatever the draw is.
+TEST_F(CompressedGradientsTest, RanksThatAgreeNeedNoLuckInTurn) {
+  Values x = Drawn(kRows * kInputs, 1), y = Drawn(kRows * kOutputs, 2);
+  const Values start = Drawn(kInputs * kOutputs, 3);
+  for (const int ranks : {2, 4}) {
+    SCOPED_TRACE(ranks);
+    const int rows = kRows / ranks;
+    for (int i = rows * kInputs; i < kRows * kInputs; ++i) x[i] = x[i % (rows * kInputs)];
+    for (int i = rows * kOutputs; i < kRows * kOutputs; ++i) y[i] = y[i % (rows * kOutputs)];
+    const CompressOptions in_turn = {"dp", "PERMK", 1.0 / ranks};
+    CompressOptions by_luck = {"dp", "RANDK", 1.0 / ranks};
+    by_luck.own_seeds = true;
+    ASSERT_OK_AND_ASSIGN(Graph graph, LinearIn(ops_, x, y, start));
+    ASSERT_OK_AND_ASSIGN(const auto got, Train(graph, in_turn, ranks, {""}));
+    ASSERT_OK_AND_ASSIGN(const auto other, Train(graph, by_luck, ranks, {""}));
+    double most_apart = 0;
+    for (int i = 0; i < kInputs * kOutputs; ++i) {
+      double gradient = 0;
+      for (int row = 0; row < kRows; ++row) {
+        gradient += x[row * kInputs + i / kOutputs] * y[row * kOutputs + i % kOutputs];
+      }
+      const double want = start[i] - kRate * kSteps * gradient;
+      EXPECT_NEAR(got[0][i], want, 1e-4) << "element " << i;
+      most_apart = std::max(most_apart, std::abs(other[0][i] - want));
+    }
+    EXPECT_GT(most_apart, 0.1) << "draws of their own would do as well";
   }
 }
 

@@ -166,6 +166,7 @@ TEST_F(GamesTest, CodesOfDifferencesFindTheSolution) {
   } kCases[] = {
       {"masha { probability: 0.3 }", "{family: RANDK default: 0.34 own_seeds: true}", true},
       {"masha { probability: 0.3 }", "{family: RANDK default: 0.34}", true},
+      {"masha { probability: 0.3 }", "{family: PERMK default: 0.34}", true},
       {"masha { probability: 0.3 }", "{family: TOPK default: 0.34}", true},
       {"extragradient {}", "{family: RANDK default: 0.34 own_seeds: true shift_rate: 0.3}", true},
       {"extragradient {}", "{family: TOPK default: 0.34 shift_rate: 0.3}", true},

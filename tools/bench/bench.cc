@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -169,6 +170,7 @@ class Bench {
   absl::Status RunOtherCases();
   absl::Status Profile();
   BenchResult Describe() const;
+  absl::Status WritePlots() const;
 
   int cores() const {
     return a_.cores > 0 ? a_.cores : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -255,6 +257,8 @@ absl::Status Bench::Prepare() {
   if (warmup() < 1) return absl::InvalidArgumentError(absl::StrCat("--warmup ", warmup(), ": must be at least 1"));
   if (a_.cores < 0) return absl::InvalidArgumentError(absl::StrCat("--cores ", a_.cores, ": must not be negative"));
   if (!a_.json.empty()) OF_RETURN_IF_ERROR_AT(CheckWritable(a_.json, /*may_be_stream=*/true), "--json");
+  if (!a_.plots.empty() && !std::filesystem::is_directory(a_.plots))
+    return absl::NotFoundError(absl::StrCat("--plots '", a_.plots, "': is no folder"));
   getloadavg(&load_average_, 1);
   OF_ASSIGN_OR_RETURN(dir_, TempDir::Make("oneflow-bench"));
   const std::string path = dir_->path() + "/sample.txt";
@@ -434,7 +438,20 @@ absl::Status Bench::Run() {
   OF_RETURN_IF_ERROR(RunOtherCases());
   const BenchResult result = Describe();
   std::cout << ReportText(result) << std::flush;
-  return a_.json.empty() ? absl::OkStatus() : WriteFile("--json", a_.json, absl::StrCat(ReportJson(result), "\n"));
+  if (!a_.json.empty()) OF_RETURN_IF_ERROR(WriteFile("--json", a_.json, absl::StrCat(ReportJson(result), "\n")));
+  return a_.plots.empty() ? absl::OkStatus() : WritePlots();
+}
+
+// FOLDER/CASE-PLOT.svg of each.
+absl::Status Bench::WritePlots() const {
+  for (const OtherCase& other : other_cases_) {
+    for (const Plot& plot : other.bench_case->Plots()) {
+      const std::string path = absl::StrCat(a_.plots, "/", other.name, "-", plot.name, ".svg");
+      OF_RETURN_IF_ERROR(WriteFile("--plots", path, PlotSvg(plot)));
+      std::cout << "wrote " << path << "\n";
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

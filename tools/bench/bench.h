@@ -30,6 +30,7 @@ struct BenchArguments {
   std::string pytorch_script = "tools/bench/pytorch_peer.py";
   std::string pytorch_modes;        // of a case's modes of PyTorch, separated by commas; empty: all
   std::string json;                 // file for all figures; empty: none
+  std::string plots;                // folder for pictures of what cases measured; empty: none
   SchedulerAddress scheduler = "";  // of the cluster that cases of several hosts run on; empty: one of this machine
 };
 

@@ -12,6 +12,7 @@
 #include "nlohmann/json_fwd.hpp"
 #include "oneflow_core/op.h"
 #include "oneflow_core/status.h"
+#include "tools/bench/plot.h"
 #include "tools/control/client.h"
 
 namespace oneflow {
@@ -42,6 +43,8 @@ class BenchCase {
   // For people and for programs. REQUIRES: at least one round.
   virtual std::string Text() const = 0;
   virtual nlohmann::json Json() const = 0;
+  // What is looked at rather than read (--plots). REQUIRES: as above.
+  virtual std::vector<Plot> Plots() const { return {}; }
 };
 
 using BenchCaseMaker = std::unique_ptr<BenchCase>(const BenchContext& context);

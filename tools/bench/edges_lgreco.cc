@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/code_choices.h"
@@ -116,7 +117,45 @@ class EdgesLgrecoCase : public BenchCase {
     return json;
   }
 
+  std::vector<Plot> Plots() const override {
+    Plot losses = {"loss",
+                   "test loss by the bytes of the matrices' codes, means of seeds",
+                   {"times fewer bytes", true},
+                   {"nats"},
+                   {}};
+    for (const char* family : {"TOPK", "POWERSGD", "QUANT"}) {
+      for (const bool is_chosen : {false, true}) {
+        Series series = {absl::StrCat(family, is_chosen ? ", chosen" : ""), {}};
+        for (const LgrecoRun& run : kLgrecoRuns) {
+          const std::string name = run.name;
+          const LgrecoResult& result = results_.at(name);
+          if (absl::StartsWith(name, family) && absl::EndsWith(name, "chosen") == is_chosen)
+            series.points.emplace_back(result.ratio, result.loss);
+        }
+        std::sort(series.points.begin(), series.points.end());
+        losses.series.push_back(std::move(series));
+      }
+    }
+    losses.series.push_back({"exact", {{1, results_.at("exact").loss}}});
+    return {losses, CountsPlot("TOPK 1 %, chosen", "share", "elements of a rank"),
+            CountsPlot("POWERSGD 4, chosen", "rank", "rank"), CountsPlot("QUANT 4, chosen", "bits", "bits")};
+  }
+
  private:
+  // What was chosen for each matrix, over time.
+  Plot CountsPlot(const std::string& run, const std::string& name, const std::string& unit) const {
+    Plot plot = {name, absl::StrCat(run, ": by matrix, seed 1"), {"step"}, {unit, name == "share"}, {}};
+    for (const auto& [matrix, counts] : results_.at(run).counts) {
+      Series series = {matrix, {}};
+      for (size_t i = 0; i < counts.size(); ++i) {
+        series.points.emplace_back(static_cast<double>(kLgrecoExactSteps + 200 * (static_cast<int64_t>(i) + 1)),
+                                   counts[i]);
+      }
+      plot.series.push_back(std::move(series));
+    }
+    return plot;
+  }
+
   double Gain(const std::string& family) const {
     return results_.at(family + ", chosen").ratio / results_.at(family).ratio;
   }

@@ -25,6 +25,8 @@ namespace {
 constexpr int64_t kGameDimension = 50, kGameNumbers = 2 * kGameDimension;
 constexpr uint64_t kGameSeed = 7;
 constexpr double kGameCondition = 100, kGameDistance = 1e-6;
+constexpr double kFarAway = 100;       // of distances that are drawn
+constexpr size_t kPointsOfPath = 200;  // of a method
 
 struct GameSetting {
   const char* name;
@@ -66,6 +68,7 @@ struct GameResult {
   int64_t steps = 0;    // until the distance was that; 0: it never was
   double vectors = 0;   // that a worker sent by then, or in all
   double distance = 0;  // the last
+  Series path;          // distances by vectors sent
 };
 
 class EdgesMashaCase : public BenchCase {
@@ -128,6 +131,20 @@ class EdgesMashaCase : public BenchCase {
     }
     for (const MovedWords& row : words_) json["words"][row.name] = {{"test_nats", row.loss}, {"bytes", row.bytes}};
     return json;
+  }
+
+  std::vector<Plot> Plots() const override {
+    std::vector<Plot> plots;
+    for (size_t i = 0; i < kNumGameSettings; ++i) {
+      Plot plot = {absl::StrCat("distance-", kGameSettings[i].workers, "-workers"),
+                   absl::StrCat("bilinear game, ", kGameSettings[i].name),
+                   {"whole vectors that a worker has sent"},
+                   {"|z - z*|^2 / |z*|^2", true},
+                   {}};
+      for (const GameMethod& method : kGameMethods) plot.series.push_back(results_[i].at(method.name).path);
+      plots.push_back(std::move(plot));
+    }
+    return plots;
   }
 
  private:
@@ -197,6 +214,14 @@ class EdgesMashaCase : public BenchCase {
     const auto first = std::find_if(distances.begin(), distances.end(), near);
     if (first != distances.end()) result.steps = first->first + 1;
     result.vectors = VectorsSent(job, method, setting, result.steps > 0 ? result.steps : distances.rbegin()->first + 1);
+    // Until it is found; far beyond the start nobody looks.
+    result.path.name = method.name;
+    const auto every = static_cast<int64_t>(distances.size() / kPointsOfPath + 1);
+    for (const auto& [step, distance] : distances) {
+      if (distance > kFarAway || (result.steps > 0 && step >= result.steps)) break;
+      if (step % every == 0 || step + 1 == result.steps)
+        result.path.points.emplace_back(VectorsSent(job, method, setting, step + 1), distance);
+    }
     return result;
   }
 

@@ -1,5 +1,6 @@
-// The part of edges-masha that is a language model: an adversary moves the vectors of all windows of words (next_word.h)
-// so that the loss grows, against a penalty, while the model learns. Gradients at half steps, exactly and in codes.
+// The part of edges-masha that is a language model: an adversary moves the vectors of all windows of words
+// (next_word.h) so that the loss grows, against a penalty, while the model learns. Gradients at half steps, exactly and
+// in codes.
 #pragma once
 
 #include <string>

@@ -35,8 +35,10 @@ void CheckCompress(const pb::JobConfig& config, Checker& check) {
                 "not with those of sync");
   const bool draws = compress.family() == pb::Compress::RANDK;
   check.Require(draws || !compress.own_seeds(), "compress.own_seeds", "is for RANDK");
-  check.Require(compress.own_seeds() || compress.family() == pb::Compress::TOPK || compress.shift_rate() == 0,
-                "compress.shift_rate", "is for TOPK, and for RANDK with own_seeds");
+  const bool differ =
+      compress.own_seeds() || compress.family() == pb::Compress::TOPK || compress.family() == pb::Compress::PERMK;
+  check.Require(differ || compress.shift_rate() == 0, "compress.shift_rate",
+                "is for TOPK, for PERMK, and for RANDK with own_seeds");
   if (!compress.has_adaptive()) return;
   const pb::Compress::Adaptive adaptive = WithDefaults(compress.adaptive());
   check.Require(adaptive.window() <= adaptive.every(), "compress.adaptive.window",

@@ -7,6 +7,7 @@
 //   quantised     addends as rows ──► levels [W,buckets] S(0) ──► all-to-all S(1) ──► added up [buckets] S(0)
 //                 ──► levels again ──► all-gather ──► sum [nm] B
 //   random-k      addends [nm] P ──► those that are drawn [k] P ──► all-reduce ──► in their places, times nm / k
+//   perm-k        addends as rows ──► those drawn for each rank [W,k] S(0) ──► all-gather ──► added up [nm] B
 //
 // Where the number of a matrix is chosen while the job runs, a code has room for the largest candidate, and what is
 // used of it travels as ragged rows: elements of a rank, columns of a factor, or bytes of a bucket.
@@ -15,7 +16,7 @@
 //
 //   everything that was used + the error that is left = everything that was given
 //
-// The other two need no state: what they give is the sum on average over their draws.
+// The others need no state: what they give is the sum on average over their draws.
 //
 // Codecs are a table: a new one is a file here and a row in codecs.cc.
 #pragma once
@@ -144,5 +145,6 @@ Codec PowerSgdCodec();  // power_sgd.cc
 Codec TopKCodec();      // top_k.cc
 Codec QuantCodec();     // quant.cc
 Codec RandKCodec();     // rand_k.cc
+Codec PermKCodec();     // rand_k.cc
 
 }  // namespace oneflow

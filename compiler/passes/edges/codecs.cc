@@ -8,7 +8,7 @@
 namespace oneflow {
 
 absl::Span<const Codec> Codecs() {
-  static const Codec kCodecs[] = {PowerSgdCodec(), TopKCodec(), QuantCodec(), RandKCodec()};
+  static const Codec kCodecs[] = {PowerSgdCodec(), TopKCodec(), QuantCodec(), RandKCodec(), PermKCodec()};
   return kCodecs;
 }
 

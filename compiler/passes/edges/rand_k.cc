@@ -5,6 +5,10 @@
 //
 // Elements are drawn in strata: of each s neighbours one, s = ceil(1 / density). Each is drawn with probability 1 / s,
 // so the variance is that of k drawn elements, (s - 1) |x|^2; the draw costs k numbers and no sorting.
+//
+// Perm-k (Szlendak, Tyurin, Richtarik 2021): one draw for all ranks, behind which rank r sends the r-th neighbour,
+// around the stratum. With s = W every element is sent by exactly one rank; where the ranks' addends are alike, the
+// mean is nearly exact.
 #include <algorithm>
 #include <cmath>
 
@@ -19,9 +23,15 @@ double Stratum(double elements, const CompressOptions& options) {
   return std::min(elements, std::ceil(1 / options.parameter));
 }
 
+double NumDrawn(double n, double m, const CompressOptions& options) {
+  return std::ceil(n * m / Stratum(n * m, options));
+}
+// Gathered from all.
+double BytesOfOwn(double n, double m, double ranks, const CompressOptions& options) {
+  return 2 * ranks * NumDrawn(n, m, options);
+}
 double BytesOfDrawn(double n, double m, double ranks, const CompressOptions& options) {
-  const double drawn = std::ceil(n * m / Stratum(n * m, options));
-  return options.own_seeds ? 2 * ranks * drawn : 4 * drawn;
+  return options.own_seeds ? BytesOfOwn(n, m, ranks, options) : 4 * NumDrawn(n, m, options);
 }
 
 // Elements that are drawn from x [rows.., elements], in strata of `size`; the last one has zeros behind the elements.
@@ -45,29 +55,60 @@ Tensor Drawn(CodecStep& step, const Shape& shape, int64_t size) {
   return Cast(Scale(UniformLike(Constant(b, {DType::kFloat32, shape}, 0)), static_cast<double>(size)), DType::kInt32);
 }
 
+// Of one draw, rank r's: the r-th behind what is drawn, around the stratum. i32[ranks,count,1].
+Tensor DrawnInTurn(CodecStep& step, int64_t count, int64_t size) {
+  std::vector<double> turns;
+  for (int64_t rank = 0; rank < step.ranks(); ++rank) turns.push_back(static_cast<double>(rank % size));
+  const Tensor first = Cast(Drawn(step, Shape({1, count, 1}), size), DType::kFloat32);
+  const Tensor at = Add(first, Constant(step.editor(), {DType::kFloat32, Shape({step.ranks(), 1, 1})}, turns));
+  // Whole numbers below 2 size: half of one more keeps the quotient's rounding from a boundary.
+  const double s = static_cast<double>(size);
+  const Tensor around = Cast(Cast(Scale(AddScalar(at, 0.5), 1 / s), DType::kInt32), DType::kFloat32);
+  return Cast(Sub(at, Scale(around, s)), DType::kInt32);
+}
+
+// The strata of a gradient's elements.
+struct Strata {
+  explicit Strata(const CodecStep& step)
+      : elements(step.rows() * step.columns()),
+        size(static_cast<int64_t>(Stratum(static_cast<double>(elements), step.options()))),
+        count((elements + size - 1) / size) {}
+  int64_t elements, size, count;
+};
+
+Tensor InPlace(CodecStep& step, const Tensor& placed, const Strata& strata) {
+  return Reshape(Slice(Reshape(placed, {strata.count * strata.size}), 0, 0, strata.elements),
+                 {step.rows(), step.columns()});
+}
+
+// `drawn`, i32[ranks,count,1]: all know what each sends, so that values travel alone.
+Tensor SumOfOwn(CodecStep& step, const Strata& strata, const Tensor& drawn_of_all) {
+  const Sbp own_row = Sbp::Split(0);
+  const Tensor x = Reshape(step.InAddends(step.addends(), /*split=*/false), {strata.elements});
+  const Tensor drawn = step.Made(drawn_of_all, Sbp::Broadcast()), own_drawn = step.OwnRows(drawn);
+  const Tensor rows = InStrata(step.AsRows(x), strata.count, strata.size);
+  const Tensor own = Scale(step.Made(TakeAlong(rows, own_drawn), own_row), static_cast<double>(strata.size));
+  const Tensor sent = step.Made(PutAlong(own, own_drawn, strata.size), own_row);
+  step.set_sent(Slice(Reshape(sent, {step.ranks(), strata.count * strata.size}), 1, 0, strata.elements));
+  const Tensor all = step.Made(PutAlong(step.Everywhere(own), drawn, strata.size), Sbp::Broadcast());
+  return InPlace(step, ReduceSum(all, {0}), strata);
+}
+
 Tensor SumOfDrawn(CodecStep& step) {
-  const int64_t n = step.rows(), m = step.columns(), elements = n * m, ranks = step.ranks();
-  const int64_t size = static_cast<int64_t>(Stratum(static_cast<double>(elements), step.options()));
-  const int64_t count = (elements + size - 1) / size;
-  const double scale = static_cast<double>(size);
-  const Tensor x = Reshape(step.InAddends(step.addends(), /*split=*/false), {elements});
-  Tensor placed;  // the sum in its strata
+  const Strata strata(step);
   if (step.options().own_seeds) {
-    // All know what each draws, so that values travel alone.
-    const Tensor drawn = step.Made(Drawn(step, Shape({ranks, count, 1}), size), Sbp::Broadcast());
-    const Tensor rows = InStrata(step.AsRows(x), count, size);
-    const Sbp own_row = Sbp::Split(0);
-    const Tensor own_drawn = step.OwnRows(drawn);
-    const Tensor own = Scale(step.Made(TakeAlong(rows, own_drawn), own_row), scale);
-    step.set_sent(
-        Slice(Reshape(step.Made(PutAlong(own, own_drawn, size), own_row), {ranks, count * size}), 1, 0, elements));
-    placed = ReduceSum(step.Made(PutAlong(step.Everywhere(own), drawn, size), Sbp::Broadcast()), {0});
-  } else {
-    const Tensor drawn = Drawn(step, Shape({count, 1}), size);
-    const Tensor own = Scale(step.Made(TakeAlong(InStrata(x, count, size), drawn), Sbp::Partial()), scale);
-    placed = step.Made(PutAlong(step.Everywhere(own), drawn, size), Sbp::Broadcast());
+    return SumOfOwn(step, strata, Drawn(step, Shape({step.ranks(), strata.count, 1}), strata.size));
   }
-  return Reshape(Slice(Reshape(placed, {count * size}), 0, 0, elements), {n, m});
+  const Tensor x = Reshape(step.InAddends(step.addends(), /*split=*/false), {strata.elements});
+  const Tensor drawn = Drawn(step, Shape({strata.count, 1}), strata.size);
+  const Tensor own = Scale(step.Made(TakeAlong(InStrata(x, strata.count, strata.size), drawn), Sbp::Partial()),
+                           static_cast<double>(strata.size));
+  return InPlace(step, step.Made(PutAlong(step.Everywhere(own), drawn, strata.size), Sbp::Broadcast()), strata);
+}
+
+Tensor SumInTurn(CodecStep& step) {
+  const Strata strata(step);
+  return SumOfOwn(step, strata, DrawnInTurn(step, strata.count, strata.size));
 }
 
 }  // namespace
@@ -80,6 +121,16 @@ Codec RandKCodec() {
           .is_whole = false,
           .bytes = BytesOfDrawn,
           .sum = SumOfDrawn};
+}
+
+Codec PermKCodec() {
+  return {.name = "PERMK",
+          .parameter = "density",
+          .least = 1e-9,
+          .most = 1,
+          .is_whole = false,
+          .bytes = BytesOfOwn,
+          .sum = SumInTurn};
 }
 
 }  // namespace oneflow
