@@ -125,7 +125,7 @@ class EdgesLgrecoCase : public BenchCase {
                    {}};
     for (const char* family : {"TOPK", "POWERSGD", "QUANT"}) {
       for (const bool is_chosen : {false, true}) {
-        Series series = {absl::StrCat(family, is_chosen ? ", chosen" : ""), {}};
+        PlotSeries series = {absl::StrCat(family, is_chosen ? ", chosen" : ""), {}};
         for (const LgrecoRun& run : kLgrecoRuns) {
           const std::string name = run.name;
           const LgrecoResult& result = results_.at(name);
@@ -146,7 +146,7 @@ class EdgesLgrecoCase : public BenchCase {
   Plot CountsPlot(const std::string& run, const std::string& name, const std::string& unit) const {
     Plot plot = {name, absl::StrCat(run, ": by matrix, seed 1"), {"step"}, {unit, name == "share"}, {}};
     for (const auto& [matrix, counts] : results_.at(run).counts) {
-      Series series = {matrix, {}};
+      PlotSeries series = {matrix, {}};
       for (size_t i = 0; i < counts.size(); ++i) {
         series.points.emplace_back(static_cast<double>(kLgrecoExactSteps + 200 * (static_cast<int64_t>(i) + 1)),
                                    counts[i]);

@@ -68,7 +68,7 @@ struct GameResult {
   int64_t steps = 0;    // until the distance was that; 0: it never was
   double vectors = 0;   // that a worker sent by then, or in all
   double distance = 0;  // the last
-  Series path;          // distances by vectors sent
+  PlotSeries path;      // distances by vectors sent
 };
 
 class EdgesMashaCase : public BenchCase {

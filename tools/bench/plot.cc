@@ -67,7 +67,7 @@ class PlotRange {
 class PlotDrawing {
  public:
   explicit PlotDrawing(const Plot& plot) : plot_(plot), x_(plot.x.by_decades), y_(plot.y.by_decades) {
-    for (const Series& series : plot.series) {
+    for (const PlotSeries& series : plot.series) {
       for (const auto& [x, y] : series.points) {
         if (!Shows(x, y)) continue;
         x_.Add(x);

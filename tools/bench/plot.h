@@ -7,12 +7,12 @@
 
 namespace oneflow {
 
-struct Series {
+struct PlotSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;  // joined in this order; those that an axis cannot show are left out
 };
 
-struct Axis {
+struct PlotAxis {
   std::string name;  // "bytes of a rank"
   bool by_decades = false;
 };
@@ -20,8 +20,8 @@ struct Axis {
 struct Plot {
   std::string name;  // of the file, without ending: "distance-20-workers"
   std::string title;
-  Axis x, y;
-  std::vector<Series> series;
+  PlotAxis x, y;
+  std::vector<PlotSeries> series;
 };
 
 // Without a point that both axes can show: the axes alone.

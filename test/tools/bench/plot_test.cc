@@ -40,7 +40,7 @@ TEST(PlotTest, NothingIsAPictureToo) {
 }
 
 TEST(PlotTest, LongSeriesAreLinesWithAnEnd) {
-  Series series = {"long", {}};
+  PlotSeries series = {"long", {}};
   for (int i = 0; i < 1000; ++i) series.points.emplace_back(i, i);
   EXPECT_EQ(CountOf(PlotSvg({"p", "", {}, {}, {series}}), "<circle"), 1u);
 }
