@@ -37,7 +37,7 @@ TEST(ConfigTest, ModelsAreListedWithTheirFields) {
   EXPECT_THAT(one.out, AllOf(HasSubstr("model.convnet.hidden"), Not(HasSubstr("gpt"))));
   const Outcome wrong = work.Run({"models", "perceiver"});
   EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("there is no model 'perceiver'; there are bert, convnet, "));
+  EXPECT_THAT(wrong.err, HasSubstr("there is no model 'perceiver'; there are bert, bilinear, convnet, "));
 }
 
 class CsvJobTest : public ::testing::Test {
