@@ -36,19 +36,12 @@ class Normals {
 
 double Dot(const Vector& a, const Vector& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
 
-Vector Times(const Vector& a, const Vector& x) {
+// a x, or a's transpose times x.
+Vector Times(const Vector& a, const Vector& x, bool transpose = false) {
   const size_t d = x.size();
   Vector y(d, 0);
   for (size_t i = 0; i < d; ++i) {
-    for (size_t j = 0; j < d; ++j) y[i] += a[i * d + j] * x[j];
-  }
-  return y;
-}
-Vector TransposedTimes(const Vector& a, const Vector& x) {
-  const size_t d = x.size();
-  Vector y(d, 0);
-  for (size_t i = 0; i < d; ++i) {
-    for (size_t j = 0; j < d; ++j) y[j] += a[i * d + j] * x[i];
+    for (size_t j = 0; j < d; ++j) y[transpose ? j : i] += a[i * d + j] * x[transpose ? i : j];
   }
   return y;
 }
@@ -58,7 +51,7 @@ double LargestSingularValue(const Vector& a, int64_t d) {
   Vector x(d, 1 / std::sqrt(static_cast<double>(d)));
   double square = 0;
   for (int i = 0; i < 300; ++i) {
-    x = TransposedTimes(a, Times(a, x));
+    x = Times(a, Times(a, x), /*transpose=*/true);
     square = std::sqrt(Dot(x, x));
     if (square == 0) return 0;
     for (double& value : x) value /= square;
@@ -98,7 +91,7 @@ Vector Mean(const std::vector<Vector>& all) {
 // Where A y + a + lambda x = 0 and A^T x + b - lambda y = 0: (A^T A + lambda^2) y = lambda b - A^T a.
 Vector SolutionOf(const Vector& a, const Vector& of_x, const Vector& of_y, double lambda) {
   const size_t d = of_x.size();
-  Vector m(d * d, 0), right = TransposedTimes(a, of_x);
+  Vector m(d * d, 0), right = Times(a, of_x, /*transpose=*/true);
   for (size_t k = 0; k < d; ++k) {
     for (size_t i = 0; i < d; ++i) {
       for (size_t j = 0; j < d; ++j) m[i * d + j] += a[k * d + i] * a[k * d + j];

@@ -85,17 +85,24 @@ class Draws {
   uint64_t key_;
 };
 
-class PrototypeSource : public Source {
+class MadeSource : public Source {
+ public:
+  explicit MadeSource(Samples samples) : samples_(samples) {}
+  int64_t num_samples() const override { return samples_.count(); }
+
+ protected:
+  const Samples samples_;
+};
+
+class PrototypeSource : public MadeSource {
  public:
   PrototypeSource(Samples samples, int64_t classes, double noise, uint64_t seed)
-      : samples_(samples),
+      : MadeSource(samples),
         classes_(classes),
         noise_(static_cast<float>(noise)),
         class_of_sample_(seed, kClassOfSample),
         prototype_(seed, kPrototype),
         noise_draws_(seed, kNoise) {}
-
-  int64_t num_samples() const override { return samples_.count(); }
 
   absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches, std::span<const TensorArg> outputs,
                     int64_t row_shift) override {
@@ -126,16 +133,15 @@ class PrototypeSource : public Source {
  private:
   uint64_t ClassOf(uint64_t sample) const { return class_of_sample_.Below(static_cast<uint64_t>(classes_), sample); }
 
-  const Samples samples_;
   const int64_t classes_;
   const float noise_;
   const Draws class_of_sample_, prototype_, noise_draws_;
 };
 
-class ClickSource : public Source {
+class ClickSource : public MadeSource {
  public:
   ClickSource(Samples samples, int64_t vocabulary, uint64_t seed)
-      : samples_(samples),
+      : MadeSource(samples),
         vocabulary_(vocabulary),
         field_value_(seed, kFieldValue),
         number_(seed, kNumber),
@@ -143,8 +149,6 @@ class ClickSource : public Source {
         field_factor_(seed, kFieldFactor),
         number_weight_(seed, kNumberWeight),
         click_(seed, kClick) {}
-
-  int64_t num_samples() const override { return samples_.count(); }
 
   absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches, std::span<const TensorArg> outputs,
                     int64_t row_shift) override {
@@ -202,7 +206,6 @@ class ClickSource : public Source {
     return logit;
   }
 
-  const Samples samples_;
   const int64_t vocabulary_;
   const Draws field_value_, number_, field_weight_, field_factor_, number_weight_, click_;
 };

@@ -141,10 +141,9 @@ absl::Span<const Codec> Codecs();
 absl::StatusOr<const Codec*> FindCodec(absl::string_view name);
 
 // --- one of each file
-Codec PowerSgdCodec();  // power_sgd.cc
-Codec TopKCodec();      // top_k.cc
-Codec QuantCodec();     // quant.cc
-Codec RandKCodec();     // rand_k.cc
-Codec PermKCodec();     // rand_k.cc
+Codec PowerSgdCodec();             // power_sgd.cc
+Codec TopKCodec();                 // top_k.cc
+Codec QuantCodec();                // quant.cc
+Codec RandKCodec(), PermKCodec();  // rand_k.cc
 
 }  // namespace oneflow

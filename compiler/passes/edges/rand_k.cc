@@ -111,26 +111,14 @@ Tensor SumInTurn(CodecStep& step) {
   return SumOfOwn(step, strata, DrawnInTurn(step, strata.count, strata.size));
 }
 
+Codec CodecOfDensity(const char* name, decltype(Codec::bytes) bytes, decltype(Codec::sum) sum) {
+  return {
+      .name = name, .parameter = "density", .least = 1e-9, .most = 1, .is_whole = false, .bytes = bytes, .sum = sum};
+}
+
 }  // namespace
 
-Codec RandKCodec() {
-  return {.name = "RANDK",
-          .parameter = "density",
-          .least = 1e-9,
-          .most = 1,
-          .is_whole = false,
-          .bytes = BytesOfDrawn,
-          .sum = SumOfDrawn};
-}
-
-Codec PermKCodec() {
-  return {.name = "PERMK",
-          .parameter = "density",
-          .least = 1e-9,
-          .most = 1,
-          .is_whole = false,
-          .bytes = BytesOfOwn,
-          .sum = SumInTurn};
-}
+Codec RandKCodec() { return CodecOfDensity("RANDK", BytesOfDrawn, SumOfDrawn); }
+Codec PermKCodec() { return CodecOfDensity("PERMK", BytesOfOwn, SumInTurn); }
 
 }  // namespace oneflow
