@@ -5,8 +5,16 @@
 namespace oneflow {
 namespace {
 
+constexpr int64_t kMostNumbers = int64_t{1} << 24;  // of all matrices, which every rank makes
+
 absl::StatusOr<std::vector<TensorType>> GameTypes(const AttrMap& attributes, int64_t batch) {
   OF_ASSIGN_OR_RETURN(const int64_t d, ops::IntAttr(attributes, "dimension", 1));
+  OF_ASSIGN_OR_RETURN(const int64_t workers, ops::IntAttr(attributes, "workers", 1));
+  if (d > kMostNumbers / d / workers) {
+    return absl::InvalidArgumentError(absl::StrCat("a game of dimension ", d, " with ", workers, " workers has ",
+                                                   workers, " matrices of ", d, " x ", d, ", but may have at most ",
+                                                   kMostNumbers, " numbers in them"));
+  }
   const auto floats = [](std::vector<int64_t> dims) { return TensorType{DType::kFloat32, Shape(std::move(dims))}; };
   return std::vector<TensorType>{floats({batch, d, d}), floats({batch, d}), floats({batch, d}), floats({batch, 2 * d})};
 }

@@ -199,6 +199,8 @@ TEST_F(GamesTest, WhatCannotBeIsRefused) {
       {Job("sgd {} groups { match: 'x' masha { probability: 0.2 } } groups { match: 'z' }", 0.1), "mesh={}", "'z'"},
       {Job("masha { probability: 0.2 } groups { match: 'x' masha { probability: 0.3 } }", 0.1), "mesh={}",
        "all anchors move by one coin"},
+      {Job("extragradient {}", 0.1), "data.game={dimension: 1024 workers: 17}",
+       "a game of dimension 1024 with 17 workers has 17 matrices of 1024 x 1024, but may have at most 16777216"},
       {Job("extragradient {}", 0.1), "train.optimizer.groups={match: 'y' frozen: true ascent: true}", "frozen"},
   };
   for (const auto& c : kCases) {
