@@ -340,6 +340,8 @@ TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
   refused(config, {"compress.axis=nodes"}, "compress.axis is 'nodes', which is no axis of the mesh");
   refused(config, {"compress.default=0.5"}, "the rank of POWERSGD is 0.5 but must be a whole number in [1, 1048576]");
   refused(config, {"compress.family=TOPK"}, "the density of TOPK is 4 but must be in [1e-09, 1]");
+  refused(config, {"compress.family=PERMK", "compress.default=1e-6"},
+          "the density of PERMK is 1e-06 but must be in [1e-05, 1]");
   refused(config, {"compress.family=QUANT", "compress.default=9"},
           "the bits of QUANT is 9 but must be a whole number in [1, 8]");
   refused(config, {"compress.family=QUANT", "compress.bucket=100"},

@@ -111,14 +111,15 @@ Tensor SumInTurn(CodecStep& step) {
   return SumOfOwn(step, strata, DrawnInTurn(step, strata.count, strata.size));
 }
 
-Codec CodecOfDensity(const char* name, decltype(Codec::bytes) bytes, decltype(Codec::sum) sum) {
+Codec CodecOfDensity(const char* name, double least, decltype(Codec::bytes) bytes, decltype(Codec::sum) sum) {
   return {
-      .name = name, .parameter = "density", .least = 1e-9, .most = 1, .is_whole = false, .bytes = bytes, .sum = sum};
+      .name = name, .parameter = "density", .least = least, .most = 1, .is_whole = false, .bytes = bytes, .sum = sum};
 }
 
 }  // namespace
 
-Codec RandKCodec() { return CodecOfDensity("RANDK", BytesOfDrawn, SumOfDrawn); }
-Codec PermKCodec() { return CodecOfDensity("PERMK", BytesOfOwn, SumInTurn); }
+Codec RandKCodec() { return CodecOfDensity("RANDK", 1e-9, BytesOfDrawn, SumOfDrawn); }
+// Places in a stratum are computed in f32, which has to tell them apart.
+Codec PermKCodec() { return CodecOfDensity("PERMK", 1e-5, BytesOfOwn, SumInTurn); }
 
 }  // namespace oneflow
