@@ -444,13 +444,16 @@ absl::Status Bench::Run() {
 
 // FOLDER/CASE-PLOT.svg of each.
 absl::Status Bench::WritePlots() const {
+  bool any = false;
   for (const OtherCase& other : other_cases_) {
     for (const Plot& plot : other.bench_case->Plots()) {
       const std::string path = absl::StrCat(a_.plots, "/", other.name, "-", plot.name, ".svg");
       OF_RETURN_IF_ERROR(WriteFile("--plots", path, PlotSvg(plot)));
       std::cout << "wrote " << path << "\n";
+      any = true;
     }
   }
+  if (!any) std::cout << "--plots: none of these cases has pictures\n";
   return absl::OkStatus();
 }
 

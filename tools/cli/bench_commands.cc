@@ -43,7 +43,7 @@ RunFunction DeclareBench(CLI::App& app, ParsedArguments& arguments) {
                  "of a case's modes of PyTorch, such as eager,compile; default: all")
       ->needs(python);
   app.add_option("--json", bench.json, "write all figures to this file");
-  app.add_option("--plots", bench.plots, "write pictures of edges-lgreco and edges-masha into this folder, as SVG");
+  app.add_option("--plots", bench.plots, "write pictures of what cases measured into this folder, as SVG");
   AddScheduler(app, scheduler, "measure `links` between the hosts of this cluster");
   return [&] { return Report(BenchOn(scheduler, bench)); };
 }
