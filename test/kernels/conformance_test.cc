@@ -217,8 +217,8 @@ TEST_P(ConformanceTest, OperandsMayLieInBlocksWhereOpsSaySo) {
   }
 }
 
-// Of a device that captures work the second is one of what was captured, in another act. GPUs have every third case of
-// an op: in software each takes as long as all of a processor's.
+// Of a device that captures work the second is one of what was captured, in another act. GPUs run every third case of
+// an op: those in software take minutes for all.
 TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
   const int every = GetParam().make == FirstGpu ? 3 : 1;
   std::map<std::string, int> seen;
