@@ -1,7 +1,7 @@
 // What codes of differences to an anchor save (compress beside optimizer masha, MASHA): a bilinear game of 100 numbers
 // among 20 and 10 workers, a rank each on four processes, until the distance to the solution is a millionth. Beside it
-// extragradient, optimistic steps, codes of the gradients themselves, and a shift that is learned (DIANA). And a language
-// model whose words an adversary moves (moved_words.h).
+// extragradient, optimistic steps, codes of the gradients themselves, and a shift that is learned (DIANA). And a
+// language model whose words an adversary moves (moved_words.h).
 #pragma once
 
 #include <memory>
