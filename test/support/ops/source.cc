@@ -40,8 +40,10 @@ read_data() {batch=4} ! attribute 'dataset' is missing
 read_data() {dataset=prototypes batch=4 channels=1 height=8 width=8} = f32[4,1,8,8] i32[4]
 read_data() {dataset=clicks batch=4 fields=3 numbers=2} = i32[4,3] f32[4,2] i32[4]
 read_data() {dataset=clicks batch=4} ! attribute 'fields' is missing
-read_data() {dataset=game batch=4 dimension=3} = f32[4,3,3] f32[4,3] f32[4,3] f32[4,6]
+read_data() {dataset=game batch=4 dimension=3 workers=8} = f32[4,3,3] f32[4,3] f32[4,3] f32[4,6]
 read_data() {dataset=game batch=4} ! attribute 'dimension' is missing
+read_data() {dataset=game batch=4 dimension=1024 workers=1024} ! a game of dimension 1024 with 1024 workers has 1024
+    matrices of 1024 x 1024, but may have at most 16777216 numbers in them
 read_data() {dataset="csv", batch=4, features="\"a\",\"b\"", label="c"} = f32[4,2] i32[4]
 read_data() {dataset="csv", batch=4, features="\"a\"", target="c"} = f32[4,1] f32[4]
 read_data() {dataset="csv", batch=4, features=""} ! attribute 'features' names no columns
