@@ -4,9 +4,12 @@
 
 #include "compiler/options.h"
 #include "oneflow_core/op.h"
-#include "proto/plan.pb.h"
 
 namespace oneflow {
+
+namespace pb {
+class PlanSet;
+}
 
 // Compiles every graph of `program`, in order: passes, physical plan, check that no cycle of waits lacks a token,
 // lowering. The serialised result is a function of the arguments alone. Errors as in boxed_graph.h; FailedPrecondition

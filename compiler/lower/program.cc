@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -342,11 +343,11 @@ absl::StatusOr<pb::Program> ProgramOf(const pb::PlanSet& plan, std::optional<int
 absl::StatusOr<PartPrograms> PartPrograms::Of(const pb::PlanSet& plan) {
   OF_ASSIGN_OR_RETURN(PlanReader reader, PlanReader::Open(plan));
   OF_RETURN_IF_ERROR(CheckPlanIndices(plan));
-  return PartPrograms(plan, std::move(reader));
+  return PartPrograms(plan, std::make_shared<const PlanReader>(std::move(reader)));
 }
 
 absl::Status PartPrograms::Spell(const std::vector<int>& ranks, pb::Program& out) const {
-  return ProgramSpeller(*plan_, reader_, ranks, out).RunWithoutVariables();
+  return ProgramSpeller(*plan_, *reader_, ranks, out).RunWithoutVariables();
 }
 
 }  // namespace oneflow

@@ -6,17 +6,22 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "compiler/lower/plan_reader.h"
 #include "oneflow_core/status.h"
-#include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 
 namespace oneflow {
+
+namespace pb {
+class PlanSet;
+}
+
+class PlanReader;
 
 // Version of the program format; the runtime refuses any other.
 inline constexpr uint32_t kProgramVersion = 10;
@@ -31,17 +36,18 @@ class PartPrograms {
   // Borrows `plan`. Errors as of ProgramOf.
   static absl::StatusOr<PartPrograms> Of(const pb::PlanSet& plan);
 
-  const PlanReader& reader() const { return reader_; }
+  const PlanReader& reader() const { return *reader_; }
   // The program of some ranks, of any processes; all other ranks appear in it as those of other processes do in a
   // worker's program. Without variables and a hash. REQUIRES: `ranks` are ascending, and ranks of the plan. `out` is
   // empty, and may be on an arena: a program is many small pieces.
   absl::Status Spell(const std::vector<int>& ranks, pb::Program& out) const;
 
  private:
-  PartPrograms(const pb::PlanSet& plan, PlanReader reader) : plan_(&plan), reader_(std::move(reader)) {}
+  PartPrograms(const pb::PlanSet& plan, std::shared_ptr<const PlanReader> reader)
+      : plan_(&plan), reader_(std::move(reader)) {}
 
   const pb::PlanSet* plan_;
-  PlanReader reader_;
+  std::shared_ptr<const PlanReader> reader_;
 };
 
 }  // namespace oneflow

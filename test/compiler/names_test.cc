@@ -9,6 +9,7 @@
 #include "oneflow_core/models/convnet.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/models/mlp.h"
+#include "proto/plan.pb.h"
 #include "test/compiler/passes/testing.h"
 
 namespace oneflow::testing {

@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "actor/collective/nccl_collectives.h"
 #include "actor/engine.h"
-#include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/cuda_jobs/devices.h"
@@ -60,7 +59,7 @@ class CudaRaggedTest : public ::testing::Test {
     options.ranks_per_process = devices;
     options.optimizer.rule = "sgd";
     options.schedule.learning_rate = 0.01;
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(const pb::Program program, testing::CompileSpelledOut({std::move(graph)}, options, ops_));
     std::mutex mutex;
     Outcome outcome;
     EngineOptions engine_options;
@@ -68,7 +67,6 @@ class CudaRaggedTest : public ::testing::Test {
       const std::lock_guard lock(mutex);
       if (fetched.name == "value") outcome.fetched.push_back(fetched.values[0]);
     };
-    const pb::Program program = testing::SpelledOut(plan);
     std::unique_ptr<Collectives> collectives;
     if (device == DeviceKind::kCuda && devices > 1) {
       OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, /*process=*/0, /*peers=*/nullptr));

@@ -62,7 +62,7 @@ void RunConfig(absl::string_view input) {
   const bool often = nodes <= kFewNodes;
   if (!often && input.size() % 8 != 0) return;
   if (nodes > kMostNodes || job->spec.processes() * job->spec.devices_per_process() > kMostDevices) return;
-  CompileJob(*job, ops).IgnoreError();
+  CompleteSpec(*job, ops).IgnoreError();
 }
 
 void RunGraph(absl::string_view input) {

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_join.h"
 #include "actor/engine.h"
-#include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/support/list_text.h"
@@ -100,7 +99,8 @@ class BatchNormLawTest : public ::testing::Test {
     options.optimizer.rule = "sgd";
     options.schedule.learning_rate = 0;
     options.keep_gradients = true;
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(train), std::move(evaluate)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program spelled,
+                        testing::CompileSpelledOut({std::move(train), std::move(evaluate)}, options, ops_));
     std::mutex mutex;
     std::map<std::string, Values> results;
     EngineOptions engine_options;
@@ -108,8 +108,7 @@ class BatchNormLawTest : public ::testing::Test {
       const std::lock_guard<std::mutex> lock(mutex);
       results[fetched.name] = fetched.values;
     };
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                        Engine::Create(testing::SpelledOut(plan), engine_options));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(spelled), engine_options));
     OF_RETURN_IF_ERROR(engine->Run("train", 0, steps));
     OF_RETURN_IF_ERROR(engine->Run("evaluate", 0, 1));
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("gradients"), ".grad"));

@@ -17,6 +17,7 @@
 #include "kernels/device.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/zones.h"
+#include "proto/plan.pb.h"
 #include "test/support/host_collectives.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "actor/engine.h"
-#include "compiler/lower/compile.h"
 #include "compiler/passes/edges/codec.h"
 #include "oneflow_core/functional.h"
 #include "test/laws/layouts_law.h"
@@ -40,11 +39,10 @@ class CompressedGradientsTest : public testing::LayoutsLaw {
     options.compress = compress;
     Program program;
     program.push_back(std::move(graph));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile(program, options, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program spelled, testing::CompileSpelledOut(program, options, ops_));
     EngineOptions engine_options;
     engine_options.on_fetch = [](const Fetched&) {};
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                        Engine::Create(testing::SpelledOut(plan), engine_options));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(spelled), engine_options));
     OF_RETURN_IF_ERROR(engine->Run("train", 0, kSteps));
     std::vector<Values> states;
     for (const std::string& suffix : suffixes) {

@@ -47,15 +47,15 @@ class FusionLawTest : public testing::LayoutsLaw {
     for (const std::string& one : layout) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
     if (unfused) OF_RETURN_IF_ERROR(ApplyOverride("unfused=true", sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), {graph}));
-    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops_));
-    *fused += absl::StrContains(plan.SerializeAsString(), "made_of");
+    OF_ASSIGN_OR_RETURN(pb::Program program, CompileToProgram(job, ops_));
+    *fused += absl::StrContains(job.spec.plan(), "made_of");
     int64_t planned_bytes = 0;
-    const pb::Program program = testing::SpelledOut(plan);
     for (const pb::Rank& rank : program.ranks()) {
       planned_bytes += BytesOfZones(rank);
     }
     std::vector<double> losses;
-    OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+    OF_ASSIGN_OR_RETURN(const EngineStats stats,
+                        RunInPlace(job.spec, std::move(program), [&](const pb::JobEvent& event) {
                           if (event.fetched().name() == "loss") losses.push_back(event.fetched().values(0));
                         }));
     EXPECT_EQ(stats.register_bytes, planned_bytes);
@@ -191,9 +191,9 @@ TEST_F(FusionLawTest, AGptTrainsAlikeToTheBit) {
     layout.pop_back();
     for (const std::string& one : layout) ASSERT_OK(ApplyOverride(one, sourced));
     ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+    ASSERT_OK(CompleteSpec(job, ops_));
     for (const char* op : {"add_layer_norm", "add_layer_norm_grad", "matmul_cross_entropy_grad"}) {
-      EXPECT_TRUE(absl::StrContains(plan.SerializeAsString(), op)) << op;
+      EXPECT_TRUE(absl::StrContains(job.spec.plan(), op)) << op;
     }
   }
 }

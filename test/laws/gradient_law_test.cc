@@ -13,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "actor/engine.h"
 #include "compiler/boxed_graph.h"
-#include "compiler/lower/compile.h"
 #include "compiler/lower/lower.h"
 #include "gmock/gmock.h"
 #include "oneflow_core/functional.h"
@@ -73,8 +72,8 @@ class TrainedOp {
       if (pass == "select-sbp") ran_split_ = ran_split_ || IsSplit(laid_out);
     };
     OF_RETURN_IF_ERROR(RunPasses(graph, options, ops_, variables, look).status());
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(testing::SpelledOut(plan), {}));
+    OF_ASSIGN_OR_RETURN(pb::Program spelled, testing::CompileSpelledOut({std::move(graph)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(spelled), {}));
     OF_RETURN_IF_ERROR(engine->Run("train", 0, 1));
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("gradients"), ".grad"));
     return ReadGradients();

@@ -9,7 +9,6 @@
 #include "oneflow_core/ops/ops.h"
 #include "sbp/boxing.h"
 #include "test/laws/layouts_law.h"
-#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
@@ -56,8 +55,7 @@ absl::StatusOr<HostsOutcome> Train(const std::string& cluster, const Topology& h
                                       cluster,
                                   "law"));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
-  pb::Program program = testing::SpelledOut(plan);
+  OF_ASSIGN_OR_RETURN(pb::Program program, CompileToProgram(job, ops));
   HostsOutcome outcome;
   OF_ASSIGN_OR_RETURN(outcome.crossed, Crossing(job, ops, hosts));
   job.spec.set_processes(1);  // really all here

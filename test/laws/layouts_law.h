@@ -15,7 +15,6 @@
 #include "gtest/gtest.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/zones.h"
-#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
 #include "test/support/weight_file.h"
@@ -92,8 +91,7 @@ class LayoutsLaw : public ::testing::Test {
     for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
     job.spec.set_profile(profile_);
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
-    const pb::Program program = testing::SpelledOut(plan);
+    OF_ASSIGN_OR_RETURN(pb::Program program, CompileToProgram(job, ops_));
     Outcome outcome;
     for (const pb::Plan& one : program.plans()) {
       for (const pb::Phase& phase : job.spec.phases()) {
@@ -111,14 +109,9 @@ class LayoutsLaw : public ::testing::Test {
       values.resize(steps_, std::nan(""));
       values[event.fetched().step()] = event.fetched().values(0);
     };
-    if (job.spec.processes() == 1) {
-      OF_ASSIGN_OR_RETURN(outcome.stats, RunInPlace(job.spec, plan, take));
-    } else {  // all of them here
-      pb::Program all = program;
-      for (pb::Rank& rank : *all.mutable_ranks()) rank.set_process(0);
-      job.spec.set_processes(1);
-      OF_ASSIGN_OR_RETURN(outcome.stats, RunInPlace(job.spec, std::move(all), take));
-    }
+    for (pb::Rank& rank : *program.mutable_ranks()) rank.set_process(0);  // all of them here
+    job.spec.set_processes(1);
+    OF_ASSIGN_OR_RETURN(outcome.stats, RunInPlace(job.spec, std::move(program), take));
     outcome.losses = outcome.fetched["loss"];
     outcome.losses.resize(steps_, std::nan(""));
     OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("initial")));

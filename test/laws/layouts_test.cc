@@ -2,6 +2,7 @@
 #include <set>
 
 #include "oneflow_core/models/gpt.h"
+#include "proto/plan.pb.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/names.h"
 #include "test/support/weight_file.h"
@@ -66,9 +67,9 @@ TEST_F(LayoutsTest, AGptThatLeavesNothingToTheCompilerTrainsAlike) {
     OF_ASSIGN_OR_RETURN(Program program, GptProgram(gpt, {.path = text_}, {.train = 4}, std::nullopt, ops_));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), std::move(program)));
     job.options.recompute.whole = whole;
-    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program of_job, CompileToProgram(job, ops_));
     std::vector<double> values;
-    OF_RETURN_IF_ERROR(RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+    OF_RETURN_IF_ERROR(RunInPlace(job.spec, std::move(of_job), [&](const pb::JobEvent& event) {
                          if (event.fetched().name() == "loss") values.push_back(event.fetched().values(0));
                        }).status());
     return values;
@@ -250,8 +251,7 @@ TEST_F(LayoutsTest, TheNodeWhoseCopiesDifferIsNamed) {
   for (const char* one : {"train.steps=3", "mesh={tp:2}", "check_replicas=true"})
     ASSERT_OK(ApplyOverride(one, sourced));
   ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
-  pb::Program program = testing::SpelledOut(plan);
+  ASSERT_OK_AND_ASSIGN(pb::Program program, CompileToProgram(job, ops_));
   std::string changed;
   for (pb::Plan& one : *program.mutable_plans()) {
     for (pb::Actor& actor : *one.mutable_actors()) {

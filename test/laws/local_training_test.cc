@@ -11,7 +11,6 @@
 #include "actor/checkpoint/safetensors.h"
 #include "actor/engine.h"
 #include "actor/trace/chrome_trace.h"
-#include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/queues.h"
 #include "test/laws/layouts_law.h"
@@ -69,12 +68,12 @@ class LocalTrainingTest : public testing::LayoutsLaw {
       batch_ = sourced.config.train().batch_size() / groups;
       OF_RETURN_IF_ERROR(ApplyOverride(absl::StrCat("train.batch_size=", batch_), sourced));
       OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, test_.ops_));
-      OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, test_.ops_));
+      OF_ASSIGN_OR_RETURN(pb::Program program, CompileToProgram(job, test_.ops_));
       EngineOptions options;
       options.on_fetch = [this](const Fetched& fetched) {
         if (fetched.name == "loss") loss_ = fetched.values[0];
       };
-      OF_ASSIGN_OR_RETURN(engine_, Engine::Create(testing::SpelledOut(plan), options));
+      OF_ASSIGN_OR_RETURN(engine_, Engine::Create(std::move(program), options));
       return absl::OkStatus();
     }
     absl::StatusOr<double> Step(int step) {
@@ -188,7 +187,7 @@ class LocalTrainingTest : public testing::LayoutsLaw {
     OF_RETURN_IF_ERROR(ApplyOverride(absl::StrCat("checkpoint={path: '", dir_.File("saved"), "'}"), sourced));
     for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program program, CompileToProgram(job, ops_));
     job.spec.set_resume(true);
     std::map<int64_t, double> losses;
     const auto take = [&](const pb::JobEvent& event) {
@@ -196,7 +195,7 @@ class LocalTrainingTest : public testing::LayoutsLaw {
         losses[event.fetched().step()] = event.fetched().values(0);
       }
     };
-    OF_RETURN_IF_ERROR(RunInPlace(job.spec, plan, take).status());
+    OF_RETURN_IF_ERROR(RunInPlace(job.spec, std::move(program), take).status());
     return losses;
   }
 
@@ -433,7 +432,7 @@ TEST_F(LocalTrainingTest, WhatDiffersIsNotReadAsOne) {
       b.Op("fetch", {ReduceSum(local)}, {{"name", "sum"}});
       OF_ASSIGN_OR_RETURN(program.emplace_back(), b.Finish());
     }
-    return Compile(program, options, ops_).status();
+    return testing::CompileSpelledOut(program, options, ops_).status();
   };
   EXPECT_OK(compile({}, {}, false));
   options.local_training->penalty = "half";

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "actor/engine.h"
-#include "compiler/lower/compile.h"
 #include "oneflow_core/composed.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/models/data.h"
@@ -54,7 +53,7 @@ class LossesTest : public ::testing::Test {
     options.ranks_per_process = options.mesh.size();
     options.micro_batches = micro_batches;
     options.schedule.learning_rate = 0.02;
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program spelled, testing::CompileSpelledOut({std::move(graph)}, options, ops_));
     std::mutex mutex;
     std::map<std::string, std::vector<double>> fetched;
     EngineOptions engine_options;
@@ -64,8 +63,7 @@ class LossesTest : public ::testing::Test {
       values.resize(kLossSteps, std::nan(""));
       values[value.step] = value.values[0];
     };
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                        Engine::Create(testing::SpelledOut(plan), engine_options));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(spelled), engine_options));
     OF_RETURN_IF_ERROR(engine->Run("train", 0, kLossSteps));
     return fetched;
   }

@@ -8,6 +8,7 @@
 #include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/zones.h"
+#include "proto/plan.pb.h"
 #include "test/laws/random_pipeline.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "actor/engine.h"
-#include "compiler/lower/compile.h"
 #include "compiler/lower/program_text.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
@@ -63,14 +62,14 @@ class MeshesOfAJobTest : public ::testing::Test {
             "law"));
     for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, config));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops_));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program program, CompileToProgram(job, ops_));
     MeshOutcome outcome;
-    const pb::Program spelled = testing::SpelledOut(plan);
-    for (const pb::Plan& one : spelled.plans()) {
+    for (const pb::Plan& one : program.plans()) {
       outcome.predicted += PredictedBytesMoved(one) * TimesOf(one.name(), job.spec);
     }
     std::mutex mutex;
-    OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
+    OF_ASSIGN_OR_RETURN(const EngineStats stats,
+                        RunInPlace(job.spec, std::move(program), [&](const pb::JobEvent& event) {
                           const std::lock_guard<std::mutex> lock(mutex);
                           const pb::FetchedValue& value = event.fetched();
                           if (value.plan() == "train" && value.name() == "loss")
@@ -166,8 +165,7 @@ class RandomMeshesTest : public ::testing::Test {
       }
     }
     options.ranks_per_process = options.NumRanks();
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile(program, options, ops_));
-    const pb::Program spelled = testing::SpelledOut(plan);
+    OF_ASSIGN_OR_RETURN(const pb::Program spelled, testing::CompileSpelledOut(program, options, ops_));
     std::mutex mutex;
     std::map<std::string, std::vector<double>> losses;
     EngineOptions engine_options;

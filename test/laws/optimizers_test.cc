@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_join.h"
 #include "actor/engine.h"
-#include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/optimizer_rules.h"
@@ -213,11 +212,10 @@ class OptimizersTest : public ::testing::Test {
   absl::StatusOr<Values> Run(Program program, const CompileOptions& options, int steps) {
     std::vector<std::string> names;
     for (const Graph& graph : program) names.push_back(graph.name());
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile(program, options, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program spelled, testing::CompileSpelledOut(program, options, ops_));
     EngineOptions engine_options;
     engine_options.on_fetch = [](const Fetched&) {};
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                        Engine::Create(testing::SpelledOut(plan), engine_options));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(spelled), engine_options));
     for (size_t i = 0; i < names.size(); ++i) OF_RETURN_IF_ERROR(engine->Run(names[i], i * steps, steps));
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("weights"), ""));
     OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("weights")));
@@ -251,14 +249,13 @@ TEST_F(OptimizersTest, AveragesAreOfTheWeightsWithWhichStepsBegin) {
     program.push_back(*b.Finish());
     ASSERT_OK_AND_ASSIGN(CompileOptions options, Options(layout.mesh, 0.125, "sgd", {}, 0));
     options.average = {.decay = 0.75, .evaluate = true};
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(program, options, ops_));
+    ASSERT_OK_AND_ASSIGN(pb::Program spelled, testing::CompileSpelledOut(program, options, ops_));
     EngineOptions engine_options;
     double squares = 0;
     engine_options.on_fetch = [&](const Fetched& fetched) {
       if (fetched.name == "squares") squares = fetched.values[0];
     };
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Engine> engine,
-                         Engine::Create(testing::SpelledOut(plan), engine_options));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(spelled), engine_options));
     const auto read = [&](absl::string_view suffix) -> absl::StatusOr<Values> {
       OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("weights"), suffix));
       OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("weights")));

@@ -21,6 +21,7 @@
 #include "kernels/device.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
+#include "proto/plan.pb.h"
 #include "test/support/host_collectives.h"
 #include "test/support/list_text.h"
 #include "test/support/spelled_out.h"

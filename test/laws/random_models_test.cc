@@ -9,7 +9,6 @@
 #include "oneflow_core/ops/ops.h"
 #include "test/laws/random_model.h"
 #include "test/support/annotations.h"
-#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
@@ -28,8 +27,7 @@ class RandomModelsTest : public ::testing::Test {
     for (const std::string& override : overrides) OF_RETURN_IF_ERROR(ApplyOverride(override, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), {graph}));
     OF_RETURN_IF_ERROR(LookAt(job));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
-    pb::Program program = testing::SpelledOut(plan);
+    OF_ASSIGN_OR_RETURN(pb::Program program, CompileToProgram(job, ops_));
     for (pb::Rank& rank : *program.mutable_ranks()) rank.set_process(0);
     job.spec.set_processes(1);
     std::vector<double> losses(kModelSteps, std::nan(""));

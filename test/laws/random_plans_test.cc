@@ -17,6 +17,7 @@
 
 #include "actor/actor_thread.h"
 #include "actor/sim/simulator.h"
+#include "compiler/lower/compile.h"
 #include "compiler/lower/wait_graph.h"
 #include "compiler/plan/step_player.h"
 #include "compiler/plan/wait_expansion.h"

@@ -99,10 +99,10 @@ TEST_F(RecomputeLawTest, RandomSegmentsOfRandomModelsChangeNoLoss) {
       if (!mesh.empty()) OF_RETURN_IF_ERROR(ApplyOverride(mesh, sourced));
       OF_RETURN_IF_ERROR(ApplyOverride("recompute.what=" + what, sourced));
       OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), {graph}));
-      OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops_));
-      changed += what == "layers" && absl::StrContains(plan.SerializeAsString(), "/recompute");
+      OF_ASSIGN_OR_RETURN(pb::Program program, CompileToProgram(job, ops_));
+      changed += what == "layers" && absl::StrContains(job.spec.plan(), "/recompute");
       std::vector<double> values(2, std::nan(""));
-      OF_RETURN_IF_ERROR(RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+      OF_RETURN_IF_ERROR(RunInPlace(job.spec, std::move(program), [&](const pb::JobEvent& event) {
                            if (event.fetched().name() == "loss")
                              values[event.fetched().step()] = event.fetched().values(0);
                          }).status());

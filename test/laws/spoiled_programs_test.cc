@@ -5,7 +5,6 @@
 #include <random>
 
 #include "actor/engine.h"
-#include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/ops/ops.h"
@@ -138,8 +137,7 @@ absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh,
   options.ranks_per_process = options.mesh.size() / hosts;
   options.hosts = {{.count = hosts, .devices = options.ranks_per_process}};
   options.micro_batches = 2;
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops));
-  pb::Program program = SpelledOut(plan);
+  OF_ASSIGN_OR_RETURN(pb::Program program, CompileSpelledOut({std::move(graph)}, options, ops));
   for (pb::Rank& rank : *program.mutable_ranks()) rank.set_process(0);
   return program;
 }

@@ -13,7 +13,6 @@
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
-#include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
 #include "tools/control/local/run_in_place.h"
@@ -146,11 +145,11 @@ absl::StatusOr<Ran> RunJob(const std::string& between, const std::string& more, 
   OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(text, "calls"));
   OF_ASSIGN_OR_RETURN(Graph graph, Model(8 / micro_batches, between));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), {std::move(graph)}));
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, Ops()));
+  OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, Ops()));
   Ran ran;
   tallies.clear();
   parts.clear();
-  OF_RETURN_IF_ERROR(RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
+  OF_RETURN_IF_ERROR(RunInPlace(job.spec, program, [&](const pb::JobEvent& event) {
                        if (event.fetched().name() == "loss") ran.losses.push_back(event.fetched().values(0));
                      }).status());
   ran.tallies = tallies;
@@ -266,10 +265,10 @@ TEST(CallsTest, StateGoesOnFromACheckpointOnAnotherMesh) {
   ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(text, "calls"));
   ASSERT_OK_AND_ASSIGN(Graph graph, Model(8, ""));
   ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(config), {std::move(graph)}));
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, Ops()));
+  ASSERT_OK_AND_ASSIGN(const pb::Program program, CompileToProgram(job, Ops()));
   job.spec.set_resume(true);
   tallies.clear();
-  ASSERT_OK(RunInPlace(job.spec, plan, nullptr).status());
+  ASSERT_OK(RunInPlace(job.spec, program, nullptr).status());
   ASSERT_THAT(tallies, SizeIs(3));
   EXPECT_EQ(tallies[0].step, 3);
   EXPECT_EQ(tallies[0].count, 4) << "three calls before the checkpoint";

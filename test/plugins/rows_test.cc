@@ -8,7 +8,6 @@
 #include "oneflow_core/grad_context.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/ops/check.h"
-#include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
 #include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
@@ -127,9 +126,9 @@ absl::StatusOr<std::vector<double>> Losses(const std::string& model, const std::
                   "rows"));
   OF_ASSIGN_OR_RETURN(const OpRegistry ops, OpsOf(config));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
+  OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, ops));
   std::vector<double> losses;
-  OF_RETURN_IF_ERROR(RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
+  OF_RETURN_IF_ERROR(RunInPlace(job.spec, program, [&](const pb::JobEvent& event) {
                        if (event.fetched().name() == "loss") losses.push_back(event.fetched().values(0));
                      }).status());
   return losses;

@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "compiler/lower/program.h"
 #include "tools/bench/contest.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/run_job.h"
@@ -82,11 +81,8 @@ class ContestCase : public BenchCase {
 
   absl::Status AddJob(const TrainingLayout& layout) {
     OF_ASSIGN_OR_RETURN(Job job, model_.make_job(layout));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, context_.ops));
-    if (jobs_.empty()) {
-      OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, std::nullopt, job.spec.plan_hash()));
-      plan_ = program.plans(0);
-    }
+    OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, context_.ops));
+    if (jobs_.empty()) plan_ = program.plans(0);
     job.spec.clear_phases();
     AddMeasuredPhases(model_.warmup, model_.steps, job.spec);
     jobs_.push_back(std::move(job));

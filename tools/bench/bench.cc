@@ -13,7 +13,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/bench/against_pytorch.h"
 #include "tools/bench/bench_case.h"
@@ -302,8 +301,7 @@ absl::StatusOr<Contestant> Bench::Compile(const GptLayout& layout) {
   cluster.set_cores_per_process(std::max(1, cores() / layout.processes));
   Contestant contestant{.layout = &layout};
   OF_ASSIGN_OR_RETURN(contestant.job, MakeJob(std::move(config), JobKind::kTrain, ops_));
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(contestant.job, ops_));
-  OF_ASSIGN_OR_RETURN(contestant.program, ProgramOf(plan, std::nullopt, contestant.job.spec.plan_hash()));
+  OF_ASSIGN_OR_RETURN(contestant.program, CompileToProgram(contestant.job, ops_));
   if (layout.traced) contestant.job.spec.set_trace_bytes(kTraceBytes);
   // Saving comes first and is not measured.
   auto& phases = *contestant.job.spec.mutable_phases();

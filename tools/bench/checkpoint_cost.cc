@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "proto/plan.pb.h"
 #include "tools/bench/run_job.h"
 #include "tools/control/cluster/run_to_end.h"
 
@@ -102,7 +101,7 @@ class CheckpointCase : public BenchCase {
       config.config.mutable_checkpoint()->set_keep(1);
     }
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, context_.ops));
-    OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
+    OF_RETURN_IF_ERROR(CompleteSpec(job, context_.ops));
     OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context_.stop));
     return IntervalFromEvents(events, interval_);
   }

@@ -12,6 +12,7 @@
 #include "oneflow_core/nn/embedding.h"
 #include "oneflow_core/nn/linear.h"
 #include "oneflow_core/nn/norm.h"
+#include "proto/plan.pb.h"
 #include "tools/bench/expense.h"
 #include "tools/control/process/peak_bytes.h"
 #include "tools/job/kernel_scratch.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/local_training.h"
-#include "compiler/lower/program.h"
 #include "compiler/lower/program_text.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/edges_co2_quality.h"
@@ -135,9 +134,8 @@ class EdgesCo2Case : public BenchCase {
     config.config.mutable_train()->set_steps(steps);
     if (tau > 0) config.config.mutable_sync()->mutable_co2()->set_tau(tau);
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, context_.ops));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, context_.ops));
+    OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, context_.ops));
     if (mean_ms != nullptr) {
-      OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, std::nullopt, ""));
       for (const pb::Plan& one : program.plans()) {
         if (one.name() != kOuterPlan) continue;
         *mean_ms = kLinkMsPerMb * 1e-6 * static_cast<double>(PredictedBytesMoved(one)) / kGroups;

@@ -13,7 +13,6 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/linear.h"
-#include "proto/plan.pb.h"
 #include "tools/bench/header_text.h"
 #include "tools/bench/measurement.h"
 #include "tools/control/cluster/run_to_end.h"
@@ -92,7 +91,7 @@ class QualityMeter {
     OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "(edges-co2)"));
     sourced.config.mutable_cluster()->set_cores_per_process(std::max(1, context_.cores));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, context_.ops));
-    OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
+    OF_RETURN_IF_ERROR(CompleteSpec(job, context_.ops));
     OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context_.stop));
     return MeanOfEvaluation(events);
   }

@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "compiler/code_choices.h"
 #include "nlohmann/json.hpp"
-#include "proto/plan.pb.h"
 #include "tools/bench/header_text.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/next_word.h"
@@ -197,7 +196,7 @@ class EdgesLgrecoCase : public BenchCase {
     OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "(edges-lgreco)"));
     sourced.config.mutable_cluster()->set_cores_per_process(std::max(1, context_.cores));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, context_.ops));
-    OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
+    OF_RETURN_IF_ERROR(CompleteSpec(job, context_.ops));
     OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context_.stop));
     return ResultOf(job, events);
   }

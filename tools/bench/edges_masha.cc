@@ -13,7 +13,6 @@
 #include "actor/data/game.h"
 #include "compiler/points.h"
 #include "nlohmann/json.hpp"
-#include "proto/plan.pb.h"
 #include "tools/bench/moved_words.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
@@ -195,7 +194,7 @@ class EdgesMashaCase : public BenchCase {
     sourced.config.mutable_cluster()->set_processes(setting.workers % 4 == 0 ? 4 : 2);
     sourced.config.mutable_cluster()->set_cores_per_process(1);
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, context_.ops));
-    OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
+    OF_RETURN_IF_ERROR(CompleteSpec(job, context_.ops));
     OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context_.stop));
     return ResultOf(job, method, setting, events);
   }

@@ -6,9 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/lower/program.h"
 #include "compiler/lower/program_text.h"
-#include "proto/plan.pb.h"
 #include "tools/bench/header_text.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/next_word.h"
@@ -38,8 +36,7 @@ constexpr MovedRun kMovedRuns[] = {
 };
 
 // The bytes of the plans, as often as they run.
-absl::StatusOr<double> BytesOf(const Job& job, const pb::PlanSet& plan) {
-  OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, std::nullopt, ""));
+double BytesOf(const Job& job, const pb::Program& program) {
   double bytes = 0;
   for (const pb::Phase& phase : job.spec.phases()) {
     if (!phase.has_train()) continue;
@@ -66,11 +63,11 @@ absl::StatusOr<MovedWords> TrainMoved(const BenchContext& context, const MovedRu
   OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "(edges-masha)"));
   sourced.config.mutable_cluster()->set_cores_per_process(std::max(1, context.cores));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, context.ops));
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, context.ops));
+  OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, context.ops));
   OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context.stop));
   MovedWords result = {run.name};
   OF_ASSIGN_OR_RETURN(result.loss, MeanOfEvaluation(events));
-  OF_ASSIGN_OR_RETURN(result.bytes, BytesOf(job, plan));
+  result.bytes = BytesOf(job, program);
   return result;
 }
 

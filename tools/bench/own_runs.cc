@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "actor/trace/chrome_trace.h"
-#include "compiler/lower/program.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/zones.h"
 #include "tools/bench/measurement.h"
@@ -216,8 +215,7 @@ class OwnRunsCase : public BenchCase {
         row.title = absl::StrCat(model.name, " ", layout.name);
         row.devices = layout.devices();
         OF_ASSIGN_OR_RETURN_AT(row.job, MakeJob(std::move(config), JobKind::kTrain, context_.ops), row.title);
-        OF_ASSIGN_OR_RETURN_AT(const pb::PlanSet set, CompileJob(row.job, context_.ops), row.title);
-        OF_ASSIGN_OR_RETURN(row.program, ProgramOf(set, std::nullopt, row.job.spec.plan_hash()));
+        OF_ASSIGN_OR_RETURN_AT(row.program, CompileToProgram(row.job, context_.ops), row.title);
       }
     }
     return absl::OkStatus();

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/strings/substitute.h"
-#include "proto/plan.pb.h"
 #include "tools/control/cluster/run_to_end.h"
 
 namespace oneflow {
@@ -50,7 +49,7 @@ absl::StatusOr<SourcedConfig> OwnConfig(const std::string& text, const std::stri
 
 absl::StatusOr<Round> RunConfig(const SourcedConfig& config, const BenchContext& context) {
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, context.ops));
-  OF_RETURN_IF_ERROR(CompileJob(job, context.ops).status());
+  OF_RETURN_IF_ERROR(CompleteSpec(job, context.ops));
   job.spec.clear_phases();
   AddMeasuredPhases(context.warmup, context.steps, job.spec);
   return RunJob(job.spec, /*profile=*/false, context.stop);

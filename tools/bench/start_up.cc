@@ -12,6 +12,7 @@
 #include "compiler/lower/program.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/models/gpt.h"
+#include "proto/plan.pb.h"
 #include "tools/bench/measurement.h"
 #include "tools/job/kernel_scratch.h"
 

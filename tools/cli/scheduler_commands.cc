@@ -100,7 +100,7 @@ absl::Status SubmitJob(const JobArguments& arguments, const SchedulerArguments& 
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
   OF_ASSIGN_OR_RETURN(const OpRegistry ops, OpsOf(config));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
-  OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
+  OF_RETURN_IF_ERROR(CompleteSpec(job, ops));
   OF_RETURN_IF_ERROR(CheckWork(job));
   OF_RETURN_IF_ERROR(ResumeAsAsked(arguments, job));
   PrintWarnings(job);

@@ -12,9 +12,11 @@
 #include "actor/checkpoint/safetensors.h"
 #include "actor/data/source.h"
 #include "compiler/lower/compile.h"
+#include "compiler/lower/program.h"
 #include "oneflow_core/data/data_kind.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
+#include "proto/plan.pb.h"
 #include "tools/job/cluster.h"
 #include "tools/job/compress.h"
 #include "tools/job/data.h"
@@ -435,6 +437,13 @@ absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
     job.spec.add_graphs(std::move(text));
   }
   return plan;
+}
+
+absl::Status CompleteSpec(Job& job, const OpRegistry& ops) { return CompileJob(job, ops).status(); }
+
+absl::StatusOr<pb::Program> CompileToProgram(Job& job, const OpRegistry& ops) {
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
+  return ProgramOf(plan, std::nullopt, job.spec.plan_hash());
 }
 
 }  // namespace oneflow

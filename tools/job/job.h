@@ -55,4 +55,8 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program);
 // Compiles the program and completes the spec; the job's own plan. Errors as of Compile() (compiler/lower/compile.h).
 absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops);
 
+// The same for those who only need the spec, or the plan spelled out for all processes together.
+absl::Status CompleteSpec(Job& job, const OpRegistry& ops);
+absl::StatusOr<pb::Program> CompileToProgram(Job& job, const OpRegistry& ops);
+
 }  // namespace oneflow

@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "compiler/lower/compile.h"
 #include "compiler/lower/plan_text.h"
 #include "compiler/lower/program_text.h"
 #include "compiler/lower/wait_graph.h"

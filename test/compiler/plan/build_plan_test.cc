@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "compiler/lower/compile.h"
 #include "oneflow_core/queues.h"
 #include "oneflow_core/zones.h"
+#include "proto/plan.pb.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"

@@ -1,5 +1,6 @@
 #include "compiler/plan/call_order.h"
 
+#include "compiler/lower/compile.h"
 #include "compiler/lower/plan_text.h"
 #include "compiler/lower/program_text.h"
 #include "compiler/lower/wait_graph.h"

@@ -4,7 +4,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "compiler/lower/compile.h"
 #include "oneflow_core/queues.h"
+#include "proto/plan.pb.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"

@@ -1,4 +1,6 @@
 // Slots that a job names: which may be, and what is refused.
+#include "compiler/lower/compile.h"
+#include "proto/plan.pb.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 

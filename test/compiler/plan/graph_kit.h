@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "compiler/boxed_graph.h"
-#include "compiler/lower/compile.h"
 #include "gtest/gtest.h"
 #include "oneflow_core/ragged.h"
 #include "test/support/standard_ops.h"

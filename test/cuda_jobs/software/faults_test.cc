@@ -39,9 +39,9 @@ class DeviceFaultsTest : public testing::LayoutsLaw {
 TEST_F(DeviceFaultsTest, ADeviceThatFailsEndsTheRun) {
   for (const int failing : {0, 1, 2}) {
     ASSERT_OK_AND_ASSIGN(Job job, JobOf("mesh={dp:3}", 100000000));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+    ASSERT_OK_AND_ASSIGN(const pb::Program program, CompileToProgram(job, ops_));
     absl::Time failed = absl::InfiniteFuture();
-    const absl::Status status = RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
+    const absl::Status status = RunInPlace(job.spec, program, [&](const pb::JobEvent& event) {
                                   if (event.fetched().name() != "loss" || event.fetched().step() != 3) return;
                                   failed = absl::Now();
                                   software_cuda::FailDevice(failing);
@@ -56,7 +56,7 @@ TEST_F(DeviceFaultsTest, ADeviceThatFailsEndsTheRun) {
 // Of two steps every piece of work in turn, down to the last, which nothing on the device waits for.
 TEST_F(DeviceFaultsTest, WhateverWorkFailsTheRunFails) {
   ASSERT_OK_AND_ASSIGN(Job job, JobOf("mesh={dp:1}", 2));
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+  ASSERT_OK_AND_ASSIGN(const pb::Program program, CompileToProgram(job, ops_));
   for (pb::Phase& phase : *job.spec.mutable_phases()) {  // the look at the weights behind the steps would fail too
     if (phase.has_train()) phase.mutable_train()->mutable_stop()->set_not_finite(false);
   }
@@ -65,7 +65,7 @@ TEST_F(DeviceFaultsTest, WhateverWorkFailsTheRunFails) {
     if (event.state().state() == pb::RUNNING) begin = software_cuda::WorkOf(0);
     if (event.has_phase_done()) end = software_cuda::WorkOf(0);
   };
-  ASSERT_OK(RunInPlace(job.spec, plan, count));
+  ASSERT_OK(RunInPlace(job.spec, program, count));
   const int64_t work = end - begin;
   ASSERT_GT(work, 50);
   int64_t last = 0;  // that failed
@@ -76,7 +76,7 @@ TEST_F(DeviceFaultsTest, WhateverWorkFailsTheRunFails) {
       number = software_cuda::WorkOf(0) + failing;
       software_cuda::FailDeviceAtWork(0, number);
     };
-    const absl::Status status = RunInPlace(job.spec, plan, fail).status();
+    const absl::Status status = RunInPlace(job.spec, program, fail).status();
     const bool came = software_cuda::WorkOf(0) >= number;  // runs differ in a few waits of one stream for another
     software_cuda::ForgetErrors();
     if (!came) continue;
@@ -91,7 +91,7 @@ TEST_F(DeviceFaultsTest, WhateverWorkFailsTheRunFails) {
 TEST_F(DeviceFaultsTest, AKernelThatHangsEndsTheProcessWithTheFirstError) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   ASSERT_OK_AND_ASSIGN(Job job, JobOf("mesh={dp:2}", 100000000));
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+  ASSERT_OK_AND_ASSIGN(const pb::Program program, CompileToProgram(job, ops_));
   job.spec.mutable_stall()->set_seconds(0.5);
   job.spec.mutable_stall()->set_abort(true);
   const absl::Time before = absl::Now();
@@ -101,7 +101,7 @@ TEST_F(DeviceFaultsTest, AKernelThatHangsEndsTheProcessWithTheFirstError) {
           if (event.fetched().name() != "loss" || event.fetched().step() != 3) return;
           software_cuda::HangDeviceAtWork(1, software_cuda::WorkOf(1) + 10);
         };
-        RunInPlace(job.spec, plan, hang).status().IgnoreError();
+        RunInPlace(job.spec, program, hang).status().IgnoreError();
         std::_Exit(2);
       },
       ::testing::ExitedWithCode(1), "error: nothing moved in process 0 for 0.5 s");

@@ -21,11 +21,10 @@ class GroupsTest : public testing::LayoutsLaw {
     for (const std::string& one : layout) EXPECT_OK(ApplyOverride(one, *sourced));
     absl::StatusOr<Job> job = MakeJob(*std::move(sourced), JobKind::kTrain, ops_);
     EXPECT_OK(job.status());
-    const absl::StatusOr<pb::PlanSet> plan = CompileJob(*job, ops_);
-    EXPECT_OK(plan.status());
+    const absl::StatusOr<pb::Program> program = CompileToProgram(*job, ops_);
+    EXPECT_OK(program.status());
     Count count;
-    const pb::Program program = testing::SpelledOut(*plan);
-    for (const pb::Actor& actor : program.plans(0).actors()) {
+    for (const pb::Actor& actor : program->plans(0).actors()) {
       int group = 0;
       for (const pb::Instruction& x : actor.instructions()) {
         if (x.kind() != pb::Instruction::COLLECTIVE) continue;

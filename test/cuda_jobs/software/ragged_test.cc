@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_join.h"
 #include "actor/engine.h"
-#include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/cuda_jobs/devices.h"
@@ -59,12 +58,12 @@ class RaggedCostTest : public ::testing::Test {
     options.job = "ragged";
     options.device = DeviceKind::kCuda;
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"dp", 1}}));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({*std::move(graph)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program spelled, testing::CompileSpelledOut({*std::move(graph)}, options, ops_));
     std::atomic<int> fetched = 0;
     EngineOptions engine_options;
     engine_options.on_fetch = [&](const Fetched&) { ++fetched; };
     OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                        Engine::Create(testing::SpelledOut(plan), std::move(engine_options)));
+                        Engine::Create(std::move(spelled), std::move(engine_options)));
     const Launched before = LaunchedSoFar();
     OF_RETURN_IF_ERROR(engine->Run("forward", 0, kSteps));
     const Launched after = LaunchedSoFar();
@@ -123,7 +122,7 @@ TEST_F(RaggedCostTest, OnlyWhatCountsConcernIsLaunchedByItself) {
     options.job = "ragged";
     options.device = DeviceKind::kCuda;
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"dp", 1}}));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet set, Compile(program(), options, ops_));
+    OF_ASSIGN_OR_RETURN(pb::Program spelled, testing::CompileSpelledOut(program(), options, ops_));
     Run result;
     std::mutex mutex;
     EngineOptions engine_options;
@@ -133,7 +132,7 @@ TEST_F(RaggedCostTest, OnlyWhatCountsConcernIsLaunchedByItself) {
       result.values[fetched.name].push_back(fetched.values[0]);
     };
     OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                        Engine::Create(testing::SpelledOut(set), std::move(engine_options)));
+                        Engine::Create(std::move(spelled), std::move(engine_options)));
     const int64_t before = LaunchedSoFar().graphs;
     OF_RETURN_IF_ERROR(engine->Run(plan, 0, kRuns));
     result.graphs = LaunchedSoFar().graphs - before;

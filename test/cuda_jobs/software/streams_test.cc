@@ -25,9 +25,9 @@ class StreamsTest : public testing::LayoutsLaw {
     }
     absl::StatusOr<Job> job = MakeJob(*std::move(sourced), JobKind::kTrain, ops_);
     EXPECT_OK(job.status());
-    const absl::StatusOr<pb::PlanSet> plan = CompileJob(*job, ops_);
-    EXPECT_OK(plan.status());
-    EXPECT_OK(RunInPlace(job->spec, *plan, look).status());
+    const absl::StatusOr<pb::Program> program = CompileToProgram(*job, ops_);
+    EXPECT_OK(program.status());
+    EXPECT_OK(RunInPlace(job->spec, *program, look).status());
     priorities.erase(priorities.begin(), priorities.begin() + static_cast<ptrdiff_t>(before));
     return priorities;
   }

@@ -32,14 +32,13 @@ TEST_F(WarmUpTest, NoLibraryIsCalledFirstWithinAStep) {
            {"mesh={dp:2 tp:2}", "train.steps=3"}, {"mesh={pp:2 dp:2}", "train.micro_batches=2", "train.steps=3"}}) {
     SCOPED_TRACE(absl::StrJoin(layout, " "));
     ASSERT_OK_AND_ASSIGN(Job job, JobOf(Gpt(), layout));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+    ASSERT_OK_AND_ASSIGN(const pb::Program program, CompileToProgram(job, ops_));
     size_t ranks = 0;  // of communicators
-    const pb::Program program = testing::SpelledOut(plan);
     for (const pb::Communicator& it : program.communicators()) ranks += it.ranks_size();
     ASSERT_GT(ranks, 4);
     const Used before = Now();
     Used loaded, ended;
-    ASSERT_OK(RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
+    ASSERT_OK(RunInPlace(job.spec, program, [&](const pb::JobEvent& event) {
                 if (event.state().state() == pb::RUNNING) loaded = Now();
                 if (event.has_phase_done()) ended = Now();
               }).status());

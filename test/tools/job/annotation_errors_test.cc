@@ -2,7 +2,6 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
-#include "proto/plan.pb.h"
 #include "test/support/golden.h"
 #include "test/support/status_matchers.h"
 #include "tools/job/job.h"
@@ -92,7 +91,7 @@ TEST(AnnotationErrorsTest, AnImpossibleAnnotationNamesBothSides) {
     SCOPED_TRACE(c.what);
     absl::StatusOr<Job> job = JobOf(c, ops);
     ASSERT_OK(job);
-    const absl::Status status = CompileJob(*job, ops).status();
+    const absl::Status status = CompleteSpec(*job, ops);
     absl::StrAppend(&text, "--- ", c.what, "\n");
     for (const auto& hints : {c.hints, c.second}) {
       for (const auto& [node, hint] : hints) absl::StrAppend(&text, "    ", node, " {", hint, "}\n");

@@ -1,9 +1,11 @@
 // What chunks cost, of a trace in which that is known.
 #include "tools/job/chunk_costs.h"
 
+#include "compiler/lower/compile.h"
 #include "compiler/lower/program.h"
 #include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/queues.h"
+#include "proto/plan.pb.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 

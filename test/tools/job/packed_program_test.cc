@@ -11,6 +11,7 @@
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/zones.h"
+#include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
 #include "tools/job/kernel_scratch.h"
 

@@ -11,6 +11,7 @@
 #include "compiler/lower/program.h"
 #include "glog/logging.h"
 #include "oneflow_core/status.h"
+#include "proto/plan.pb.h"
 #include "tools/control/process/log_tail.h"
 #include "tools/control/process/openmp.h"
 #include "tools/control/process/visible_devices.h"

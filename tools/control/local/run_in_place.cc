@@ -10,6 +10,7 @@
 #include "actor/diagnosis.h"
 #include "actor/free_memory.h"
 #include "compiler/lower/program.h"
+#include "proto/plan.pb.h"
 #include "tools/control/worker/engine_options.h"
 #include "tools/control/worker/phases.h"
 #include "tools/control/worker/rest.h"

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/sim/simulator.h"
-#include "compiler/lower/program.h"
 #include "oneflow_core/queues.h"
 #include "tools/control/process/stop_signals.h"
 #include "tools/control/process/temp_dir.h"
@@ -127,8 +126,7 @@ absl::Status BenchKernelsCommand(const BenchKernelsArguments& arguments) {
   OF_ASSIGN_OR_RETURN(SourcedConfig config, LoadConfig(arguments.config, arguments.sets));
   OF_ASSIGN_OR_RETURN(const OpRegistry ops, OpsOf(config));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
-  OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, job.spec.plan_hash()));
+  OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, ops));
   OF_ASSIGN_OR_RETURN(const int plan, FindPlan(program, arguments.plan));
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<TempDir> dir, TempDir::Make("oneflow-kernels"));
   OF_ASSIGN_OR_RETURN(const pb::KernelCosts costs,

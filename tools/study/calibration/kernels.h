@@ -13,7 +13,6 @@
 #include "oneflow_core/op.h"
 #include "oneflow_core/status.h"
 #include "proto/kernel_costs.pb.h"
-#include "proto/plan.pb.h"
 #include "tools/job/job.h"
 
 namespace oneflow {

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/trace/chrome_trace.h"
-#include "compiler/lower/program.h"
 #include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 #include "tools/study/calibration/sample_text.h"
@@ -43,8 +42,7 @@ absl::StatusOr<MeasuredCosts::AroundActs> ProbeMessages(const pb::JobSpec& like,
   cluster.set_device(like.device());
   cluster.set_cores_per_process(std::max(1, like.cores_per_process() / like.devices_per_process() * devices));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
-  OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, job.spec.plan_hash()));
+  OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, ops));
   OF_RETURN_IF_ERROR(RunToEnd(job.spec, stop).status());
   OF_ASSIGN_OR_RETURN(const Trace trace, ReadChromeTrace(file));
   OF_ASSIGN_OR_RETURN(const TraceSteps steps, FindSteps(trace, "train"));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/plan.pb.h"
 #include "tools/job/cluster.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/read_text.h"

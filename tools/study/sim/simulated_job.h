@@ -6,12 +6,15 @@
 #include "compiler/options.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
-#include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 #include "sbp/topology.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
+
+namespace pb {
+class PlanSet;
+}
 
 // The plan of that name, or the first if it is empty. NotFound, with the names that there are.
 absl::StatusOr<int> FindPlan(const pb::Program& program, const std::string& name);

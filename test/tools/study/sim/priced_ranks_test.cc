@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/lower/compile.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "test/compiler/plan/random_job.h"
