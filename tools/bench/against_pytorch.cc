@@ -98,7 +98,7 @@ class ContestCase : public BenchCase {
   }
 
   absl::Status RunEngine(const Job& job, Contender& contender) const {
-    OF_RETURN_IF_ERROR(Begin(contender.title));
+    OF_RETURN_IF_ERROR(BeginPart(context_, contender.title));
     OF_ASSIGN_OR_RETURN_AT(Round round, RunJob(job.spec, /*profile=*/false, context_.stop), contender.name);
     if (contest_.on_cuda) round.counters.peak_bytes = round.counters.register_bytes;
     Told(round);
@@ -108,7 +108,7 @@ class ContestCase : public BenchCase {
 
   absl::Status RunPeer(Contender& peer) const {
     if (!peer.cannot.empty()) return absl::OkStatus();
-    OF_RETURN_IF_ERROR(Begin(peer.title));
+    OF_RETURN_IF_ERROR(BeginPart(context_, peer.title));
     const PyTorchCase pytorch{.python = context_.pytorch,
                               .script = context_.pytorch_script,
                               .dir = context_.dir,
@@ -134,7 +134,7 @@ class ContestCase : public BenchCase {
   }
 
   absl::Status Profile() {
-    OF_RETURN_IF_ERROR(Begin("engine, every kernel timed"));
+    OF_RETURN_IF_ERROR(BeginPart(context_, "engine, every kernel timed"));
     OF_ASSIGN_OR_RETURN(profile_, RunJob(jobs_[0].spec, /*profile=*/true, context_.stop));
     Told(*profile_);
     contest_.profiled_run_seconds = profile_->counters.run_seconds;
@@ -152,11 +152,6 @@ class ContestCase : public BenchCase {
     return absl::OkStatus();
   }
 
-  absl::Status Begin(const std::string& what) const {
-    if (context_.stop) return absl::CancelledError("interrupted");
-    std::cerr << absl::StrFormat("\n  %-44s", what) << std::flush;
-    return absl::OkStatus();
-  }
   static void Told(const Round& round) {
     std::cerr << absl::StrFormat("%9.4f s a step, %9.4f s of cpu", round.step_seconds, round.counters.cpu_seconds);
   }

@@ -47,6 +47,10 @@ class BenchCase {
   virtual std::vector<Plot> Plots() const { return {}; }
 };
 
+// Progress: the next part of a round, on a line of its own of stderr, behind which what came of it may stand. Cancelled
+// if the user has had enough.
+absl::Status BeginPart(const BenchContext& context, const std::string& what);
+
 using BenchCaseMaker = std::unique_ptr<BenchCase>(const BenchContext& context);
 
 }  // namespace oneflow

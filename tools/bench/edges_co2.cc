@@ -76,7 +76,7 @@ class EdgesCo2Case : public BenchCase {
     if (quality_.rows.empty()) {
       OF_ASSIGN_OR_RETURN(quality_, MeasureCo2Quality(context_));  // it is a function of its seeds
     }
-    return absl::StrFormat("%9.3f of no exchange, %.1f x data parallelism", round.of_alone(), round.of_exact());
+    return absl::StrFormat("\n  %.3f of no exchange, %.1f x data parallelism", round.of_alone(), round.of_exact());
   }
 
   std::string Text() const override {
@@ -114,6 +114,14 @@ class EdgesCo2Case : public BenchCase {
     return {{"rounds", json}, {"validation_losses", losses}};
   }
 
+  std::vector<Plot> Plots() const override {
+    return {{"loss",
+             "loss of the next byte by what a rank has sent, seed 1",
+             {"MB that a rank has sent", true},
+             {"nats"},
+             quality_.by_bytes}};
+  }
+
  private:
   std::string QualityText() const {
     std::string text = "  validation losses, means of three seeds:";
@@ -127,6 +135,9 @@ class EdgesCo2Case : public BenchCase {
 
   // tau 0: all take every step together. `mean_ms`: set to what the mean of a round takes on the link.
   absl::StatusOr<double> Run(int64_t tau, int64_t steps, double* mean_ms) {
+    OF_RETURN_IF_ERROR(BeginPart(context_, tau == kNever ? "no exchange"
+                                           : tau == 0    ? "exact"
+                                                         : absl::StrCat("tau ", tau)));
     OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(kCo2Config, "(edges-co2)"));
     config.config.mutable_cluster()->set_cores_per_process(std::max(1, context_.cores / kGroups));
     config.config.mutable_cluster()->set_emulated_ms_per_mb(kLinkMsPerMb);

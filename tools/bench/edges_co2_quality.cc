@@ -4,11 +4,15 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/local_training.h"
+#include "compiler/lower/program_text.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/nn/initial.h"
@@ -28,6 +32,7 @@ constexpr int64_t kLayerWidths[] = {192, 128, kBytes};
 constexpr int64_t kGroupsOfQuality = 4, kBatchOfGroup = 16, kQualityTau = 12;
 constexpr int64_t kLongSteps = 5760, kShortSteps = 1920;
 constexpr int kQualitySeeds = 3;
+constexpr int64_t kPointSteps = 96;  // of a picture
 
 // The loss of predicting the byte behind each window.
 absl::StatusOr<Graph> NextByte(const OpRegistry& ops, const std::string& name, const std::string& path, int64_t batch) {
@@ -62,18 +67,20 @@ class QualityMeter {
  public:
   QualityMeter(const BenchContext& context, std::string text) : context_(context), text_(std::move(text)) {}
 
-  // The validation loss at the end, a mean over seeds.
-  absl::StatusOr<double> Loss(const QualityRun& run) {
+  // The validation loss at the end, a mean over seeds. Adds the training losses of the first to `path`.
+  absl::StatusOr<double> Loss(const QualityRun& run, PlotSeries& path) {
     double sum = 0;
     for (int seed = 1; seed <= kQualitySeeds; ++seed) {
-      OF_ASSIGN_OR_RETURN(const double loss, LossOf(run, seed));
+      OF_RETURN_IF_ERROR(BeginPart(context_, absl::StrCat(path.name, ", seed ", seed)));
+      OF_ASSIGN_OR_RETURN(const double loss, LossOf(run, seed, seed == 1 ? &path : nullptr));
+      std::cerr << absl::StrFormat("%6.3f nats", loss);
       sum += loss / kQualitySeeds;
     }
     return sum;
   }
 
  private:
-  absl::StatusOr<double> LossOf(const QualityRun& run, int seed) {
+  absl::StatusOr<double> LossOf(const QualityRun& run, int seed, PlotSeries* path) {
     const int64_t batch = run.co2.empty() ? kGroupsOfQuality * kBatchOfGroup : kBatchOfGroup;
     const std::string graphs = absl::StrCat(context_.dir, "/graphs-", batch);
     fs::create_directories(graphs);
@@ -91,9 +98,33 @@ class QualityMeter {
     OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "(edges-co2)"));
     sourced.config.mutable_cluster()->set_cores_per_process(std::max(1, context_.cores));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, context_.ops));
-    OF_RETURN_IF_ERROR(CompleteSpec(job, context_.ops));
+    OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, context_.ops));
     OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context_.stop));
+    if (path != nullptr) AddPath(program, events, *path);
     return MeanOfEvaluation(events);
+  }
+
+  // Means of kPointSteps losses.
+  static void AddPath(const pb::Program& program, const std::vector<pb::JobEvent>& events, PlotSeries& path) {
+    double megabytes = 0;  // of a rank in a step
+    for (const pb::Plan& plan : program.plans()) {
+      const double of_plan = static_cast<double>(PredictedBytesMoved(plan)) / kGroupsOfQuality / 1e6;
+      if (plan.name() == "train") megabytes += of_plan;
+      if (plan.name() == kOuterPlan) megabytes += of_plan / kQualityTau;
+    }
+    std::map<int64_t, double> losses;
+    for (const pb::JobEvent& event : events) {
+      const pb::FetchedValue& value = event.fetched();
+      if (value.plan() == "train" && value.name() == "loss") losses[value.step()] = value.values(0);
+    }
+    double sum = 0;
+    int64_t steps = 0;
+    for (const auto& [step, loss] : losses) {
+      sum += loss;
+      if (++steps % kPointSteps != 0) continue;
+      path.points.emplace_back(megabytes * static_cast<double>(steps), sum / kPointSteps);
+      sum = 0;
+    }
   }
 
   const BenchContext& context_;
@@ -118,7 +149,8 @@ absl::StatusOr<Co2Quality> MeasureCo2Quality(const BenchContext& context) {
   Co2Quality quality;
   std::map<std::string, double> of;
   for (const auto& [name, run] : runs) {
-    OF_ASSIGN_OR_RETURN(of[name], meter.Loss(run));
+    PlotSeries& path = quality.by_bytes.emplace_back(PlotSeries{name, {}});
+    OF_ASSIGN_OR_RETURN(of[name], meter.Loss(run, path));
     quality.losses.emplace_back(name, of[name]);
   }
   quality.rows = {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/status.h"
 #include "tools/bench/bench_case.h"
+#include "tools/bench/plot.h"
 
 namespace oneflow {
 
@@ -24,6 +26,7 @@ struct QualityRow {
 struct Co2Quality {
   std::vector<std::pair<std::string, double>> losses;  // by method, means over seeds
   std::vector<QualityRow> rows;
+  std::vector<PlotSeries> by_bytes;  // training losses of the first seed by the megabytes that a rank has sent
 };
 
 // Takes some minutes. NotFound without the headers; errors as of MakeJob and RunToEnd.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <map>
 #include <string>
 #include <utility>
@@ -61,7 +62,9 @@ class EdgesLgrecoCase : public BenchCase {
     OF_RETURN_IF_ERROR(WriteFiles());
     for (const LgrecoRun& run : kLgrecoRuns) {
       for (int seed = 1; seed <= kLgrecoSeeds; ++seed) {
+        OF_RETURN_IF_ERROR(BeginPart(context_, absl::StrCat(run.name, ", seed ", seed)));
         OF_ASSIGN_OR_RETURN(LgrecoResult result, Train(run, seed));
+        std::cerr << absl::StrFormat("%6.3f nats", result.loss);
         LgrecoResult& mean = results_[run.name];
         mean.loss += result.loss / kLgrecoSeeds;
         mean.choosing += result.choosing / kLgrecoSeeds;
@@ -69,7 +72,7 @@ class EdgesLgrecoCase : public BenchCase {
         if (seed == 1) mean.counts = std::move(result.counts);
       }
     }
-    return absl::StrFormat("TOPK %.2f x, POWERSGD %.2f x, QUANT %.2f x fewer bytes", Gain("TOPK 1 %"),
+    return absl::StrFormat("\n  TOPK %.2f x, POWERSGD %.2f x, QUANT %.2f x fewer bytes", Gain("TOPK 1 %"),
                            Gain("POWERSGD 4"), Gain("QUANT 4"));
   }
 

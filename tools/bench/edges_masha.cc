@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <limits>
 #include <map>
 #include <string>
@@ -78,11 +79,14 @@ class EdgesMashaCase : public BenchCase {
     if (!results_[0].empty()) return "the same as before: it follows from its seeds";
     for (size_t setting = 0; setting < kNumGameSettings; ++setting) {
       for (const GameMethod& method : kGameMethods) {
-        OF_ASSIGN_OR_RETURN(results_[setting][method.name], Train(setting, method));
+        OF_RETURN_IF_ERROR(BeginPart(context_, absl::StrCat(kGameSettings[setting].workers, ": ", method.name)));
+        GameResult& result = results_[setting][method.name];
+        OF_ASSIGN_OR_RETURN(result, Train(setting, method));
+        std::cerr << absl::StrFormat("%6d steps, distance %7.1e", result.steps, result.distance);
       }
     }
     OF_ASSIGN_OR_RETURN(words_, MeasureMovedWords(context_));
-    return absl::StrFormat("%.2f and %.2f of extragradient's bytes", OfExtragradient(0), OfExtragradient(1));
+    return absl::StrFormat("\n  %.2f and %.2f of extragradient's bytes", OfExtragradient(0), OfExtragradient(1));
   }
 
   std::string Text() const override {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -84,7 +85,9 @@ absl::StatusOr<std::vector<MovedWords>> MeasureMovedWords(const BenchContext& co
   for (const MovedRun& run : kMovedRuns) {
     MovedWords mean = {run.name};
     for (int seed = 1; seed <= kMovedSeeds; ++seed) {
+      OF_RETURN_IF_ERROR(BeginPart(context, absl::StrCat("words: ", run.name, ", seed ", seed)));
       OF_ASSIGN_OR_RETURN(const MovedWords result, TrainMoved(context, run, seed));
+      std::cerr << absl::StrFormat("%6.3f nats", result.loss);
       mean.loss += result.loss / kMovedSeeds;
       mean.bytes += result.bytes / kMovedSeeds;
     }
