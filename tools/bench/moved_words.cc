@@ -62,7 +62,8 @@ absl::StatusOr<MovedWords> TrainMoved(const BenchContext& context, const MovedRu
       kMovedTestRows / kMovedTestBatch, " } ",
       *run.compress == '\0' ? "" : absl::StrCat("compress { ", run.compress, " }"));
   OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "(edges-masha)"));
-  sourced.config.mutable_cluster()->set_cores_per_process(std::max(1, context.cores));
+  sourced.config.mutable_cluster()->set_processes(kMovedRanks);
+  sourced.config.mutable_cluster()->set_cores_per_process(1);
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, context.ops));
   OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, context.ops));
   OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(job.spec, context.stop));

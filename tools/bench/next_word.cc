@@ -41,18 +41,21 @@ absl::StatusOr<Graph> NextWord(const OpRegistry& ops, bool trains, const WordBat
                                          {"features", JoinTexts(WordColumns())},
                                          {"label", "next"},
                                          {"classes", kWords}});
-  const SbpHint by_samples = {{"dp", Sbp::Split(0)}};
+  // Copies everywhere: what ranks send is gradients alone, where parts of weights would have to be gathered.
+  const SbpHint by_samples = {{"dp", Sbp::Split(0)}}, copies = {{"dp", Sbp::Broadcast()}};
   const Tensor words = Cast(read[0].To(by_samples), DType::kInt32);
-  const Tensor table = b.Variable("embedding", {DType::kFloat32, {kWords, kVectorOfWord}}, "normal(1)");
+  const Tensor table = b.Variable("embedding", {DType::kFloat32, {kWords, kVectorOfWord}}, "normal(1)", copies);
   Tensor x = Reshape(Embedding(table, words), {from.batch, kWordContext * kVectorOfWord}), shift;
   if (penalty > 0) {
-    shift = b.Variable("shift", {DType::kFloat32, {kWordContext * kVectorOfWord}}, "zeros");
+    shift = b.Variable("shift", {DType::kFloat32, {kWordContext * kVectorOfWord}}, "zeros", copies);
     x = Add(x, shift);
   }
   for (size_t i = 0; i < std::size(kWordWidths); ++i) {
     if (i > 0) x = Relu(x);
     const double deviation = std::sqrt(2.0 / static_cast<double>(x.shape()[1]));
-    x = nn::Linear(x, absl::StrCat("layer", i), {.width = kWordWidths[i], .init = nn::Normal(deviation)});
+    x = nn::Linear(
+        x, absl::StrCat("layer", i),
+        {.width = kWordWidths[i], .init = nn::Normal(deviation), .weight_hint = copies, .bias_hint = copies});
   }
   const Tensor loss = ReduceMean(SoftmaxCrossEntropy(x, read[1].To(by_samples)));
   if (trains) b.SetLoss(penalty > 0 ? Sub(loss, Scale(ReduceSum(Square(shift), {0}), penalty / 2)) : loss);
