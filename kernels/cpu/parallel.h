@@ -8,6 +8,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 namespace oneflow::cpu {
@@ -43,6 +44,32 @@ void ParallelForThread(int64_t n, int64_t grain, int most, Body&& body) {
 template <typename Body>
 void ParallelFor(int64_t n, int64_t grain, Body&& body) {
   ParallelForThread(n, grain, MaxThreads(), [&](int64_t begin, int64_t end, int) { body(begin, end); });
+}
+
+// As ParallelForThread, but a part goes to the thread that is free: large parts first, at last `grain` units. For long
+// loops: cores of virtual machines may run at half the speed of one another for seconds, and no thread waits for that.
+// A thread's body is called several times. Which parts there are depends on time, so nothing may depend on them.
+template <typename Body>
+void ParallelForFree(int64_t n, int64_t grain, int most, Body&& body) {
+  if (n <= 0) return;
+  const int64_t useful = (n + grain - 1) / grain;
+  const int threads = static_cast<int>(std::min<int64_t>(std::min(NumThreads(), most), useful));
+  if (threads <= 1) {
+    body(int64_t{0}, n, 0);
+    return;
+  }
+  std::atomic<int64_t> taken = 0;
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t parts = omp_get_num_threads();
+    int64_t begin = taken.load(std::memory_order_relaxed);
+    while (begin < n) {
+      const int64_t end = std::min(n, begin + std::max(grain, (n - begin) / (2 * parts)));
+      if (!taken.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      body(begin, end, omp_get_thread_num());
+      begin = taken.load(std::memory_order_relaxed);
+    }
+  }
 }
 
 // Bytes below which a second thread costs more than it brings: waking and joining a thread takes about 2 us, in which

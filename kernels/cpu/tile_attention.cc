@@ -415,7 +415,7 @@ class TileHeadGradient {
 // bytes of scratch each.
 template <typename Body>
 void ForEachHead(const KernelArgs& args, const AttentionShape& s, size_t scratch_bytes, const Body& body) {
-  ParallelForThread(s.batch * s.kv_heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
+  ParallelForFree(s.batch * s.kv_heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     const Tiles::Scope scope;
     char* const scratch = static_cast<char*>(args.workspace) + static_cast<size_t>(thread) * scratch_bytes;
     for (int64_t head = begin * s.group; head < end * s.group; ++head) {

@@ -14,6 +14,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vec.h"
 #include "oneflow_core/packed.h"
@@ -158,6 +159,26 @@ void MultiplyStrips(const StripsAndPanels& all, AOf&& a_of, BOf&& b_of, Finish&&
     }
   }
   finish_rows(kBlock);
+}
+
+// multiply(piece) for pieces of the strips and panels, each by the thread that is free: some panels of strips_at_once
+// strips. For products that take longer than the threads need to come by.
+template <typename Multiply>
+void ForEachPiece(const StripsAndPanels& all, const Multiply& multiply) {
+  constexpr int64_t kFewestPanels = 3;
+  const int64_t panels = all.last_panel - all.first_panel;
+  const int64_t blocks = (all.last_strip - all.first_strip + all.strips_at_once - 1) / all.strips_at_once;
+  ParallelForFree(blocks * panels, kFewestPanels, MaxThreads(), [&](int64_t begin, int64_t end, int) {
+    while (begin < end) {
+      StripsAndPanels piece = all;
+      piece.first_strip = all.first_strip + begin / panels * all.strips_at_once;
+      piece.last_strip = std::min(all.last_strip, piece.first_strip + all.strips_at_once);
+      piece.first_panel = all.first_panel + begin % panels;
+      piece.last_panel = std::min(all.last_panel, piece.first_panel + end - begin);
+      begin += piece.last_panel - piece.first_panel;
+      multiply(piece);
+    }
+  });
 }
 
 }  // namespace oneflow::cpu

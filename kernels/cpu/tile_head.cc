@@ -32,6 +32,7 @@ constexpr int64_t kMostParts = 32, kFewestPanelsOfPart = 8;
 constexpr int64_t kRowsOfTask = 256;        // where there are few parts
 constexpr int64_t kPanelsAtOnce = 32;       // 1,024 classes
 constexpr int64_t kStripsOfDw = 8;          // whose gradient stays in the second cache
+constexpr int64_t kStripsOfDx = 16;         // whose dz does
 constexpr float kMostSum = 1.15292150e18f;  // 2^60: of more the guess was too low
 
 int64_t UpTo(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -145,7 +146,7 @@ class BlockOfRows {
     // Where classes make few parts, each goes by some rows at a time.
     const int64_t at_once = cuts_.parts >= kMostParts / 2 ? strips_ : kRowsOfTask / kBlock;
     const int64_t groups = (strips_ + at_once - 1) / at_once;
-    ParallelForThread(cuts_.parts * groups, 1, h_.threads, [&](int64_t begin, int64_t end, int thread) {
+    ParallelForFree(cuts_.parts * groups, 1, h_.threads, [&](int64_t begin, int64_t end, int thread) {
       const Tiles::Scope scope;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t part = task / groups, strip = task % groups * at_once;
@@ -270,7 +271,7 @@ class BlockOfRows {
   // --- 3
 
   void PackX() const {
-    ParallelFor(strips_, Grain(2 * kBlock * RowBytes(h_.k)), [&](int64_t begin, int64_t end) {
+    ParallelForFree(strips_, Grain(2 * kBlock * RowBytes(h_.k)), h_.threads, [&](int64_t begin, int64_t end, int) {
       for (int64_t step = begin; step < end; ++step) {
         for (int64_t c = 0; c < h_.k; c += kTileSide) {
           auto* const tile = reinterpret_cast<uint32_t*>(space_.x + (c / kBlock * strips_ + step) * kPairBytes +
@@ -294,7 +295,7 @@ class BlockOfRows {
 
   // dz of some panels, in rows and along the rows; and the weight's rows of their classes.
   void GiveDz(int64_t first, int64_t last) const {
-    ParallelFor(last - first, 1, [&](int64_t begin, int64_t end) {
+    ParallelForFree(last - first, 1, h_.threads, [&](int64_t begin, int64_t end, int) {
       for (int64_t panel = first + begin; panel < first + end; ++panel) GiveDzOfPanel(panel, panel - first);
     });
   }
@@ -347,9 +348,9 @@ class BlockOfRows {
     const int64_t blocks = h_.k / kBlock;
     float* const dw = h_.dw->as<float>();
     if (h_.turned) {
-      ParallelFor(last - first, 1, [&](int64_t begin, int64_t end) {
+      ForEachPiece({first, last, kStripsOfDw, 0, blocks, {strips_}}, [&](const StripsAndPanels& piece) {
         const Tiles::Scope scope;
-        MultiplyStrips({first + begin, first + end, kStripsOfDw, 0, blocks, {strips_}}, dz_of, x_of,
+        MultiplyStrips(piece, dz_of, x_of,
                        [&](int64_t panel, int64_t block, int64_t row, const float* sums) OF_INLINED {
                          const int64_t i = panel * kBlock + row;
                          if (i < h_.n) StoreOrAdd(dw + i * h_.k + block * kBlock, sums);
@@ -357,9 +358,9 @@ class BlockOfRows {
         FinishStores();
       });
     } else {
-      ParallelFor(blocks, 1, [&](int64_t begin, int64_t end) {
+      ForEachPiece({0, blocks, kStripsOfDw, first, last, {strips_}}, [&](const StripsAndPanels& piece) {
         const Tiles::Scope scope;
-        MultiplyStrips({begin, end, kStripsOfDw, first, last, {strips_}}, x_of, dz_of,
+        MultiplyStrips(piece, x_of, dz_of,
                        [&](int64_t block, int64_t panel, int64_t row, const float* sums) OF_INLINED {
                          float* const to = dw + (block * kBlock + row) * h_.n + panel * kBlock;
                          const int64_t classes = std::min(kBlock, h_.n - panel * kBlock);
@@ -386,15 +387,16 @@ class BlockOfRows {
   // dx += dz w^T over the panels' classes; behind the last panel it goes out.
   void AddDx(int64_t first, int64_t last) const {
     const int64_t blocks = h_.k / kBlock, at_once = std::min(kPanelsAtOnce, cuts_.panels);
-    ParallelFor(strips_, 1, [&](int64_t begin, int64_t end) {
+    // A piece is some 32 columns of dx, of a group of strips.
+    ForEachPiece({0, strips_, kStripsOfDx, 0, blocks, {}}, [&](const StripsAndPanels& piece) {
       const Tiles::Scope scope;
-      for (int64_t block = 0; block < blocks; ++block) {
+      for (int64_t block = piece.first_panel; block < piece.last_panel; ++block) {
         TilePair w = PackedTiles(space_.w + block * at_once * kPairBytes);
         if (h_.packed) {
           w = TilesOfPanel(h_.wt->data, h_.n, block);
           w.first += first * w.next;
         }
-        for (int64_t strip = begin; strip < end; ++strip) {
+        for (int64_t strip = piece.first_strip; strip < piece.last_strip; ++strip) {
           const TilePair dz = {space_.dz + strip * kBlock * kTileRowBytes, kTileSide * kTileRowBytes,
                                cuts_.rows * kTileRowBytes, kTileRowBytes};
           float* const sums = space_.dx + (strip * blocks + block) * kBlock * kBlock;
@@ -407,9 +409,9 @@ class BlockOfRows {
           StoreSums(sums, kBlock);
         }
       }
-      if (last < cuts_.panels) return;
-      for (int64_t i = begin * kBlock; i < std::min(rows_, end * kBlock); ++i) StoreDx(i);
     });
+    if (last < cuts_.panels) return;
+    ForRows(rows_, h_.k * static_cast<int64_t>(sizeof(float)), [this](int64_t i) { StoreDx(i); });
   }
   void StoreDx(int64_t i) const {
     const int64_t blocks = h_.k / kBlock;

@@ -40,6 +40,11 @@ int64_t StripsAtOnce(int64_t steps) {
   // Long sums gain by few strips: what is asked for of the next panel is then spread over less.
   return std::clamp<int64_t>(kBytesOfStrips / strip_bytes, 4, kMostStrips);
 }
+// A millisecond of a core, or half: what threads that share the work by its amount may wait for each other.
+constexpr double kLongProduct = 1e9;
+bool IsLong(int64_t m, int64_t n, int64_t k) {
+  return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >= kLongProduct;
+}
 bool GoesPast(const void* c, int64_t bytes) {
   return bytes > kMostCachedOutput && reinterpret_cast<uintptr_t>(c) % kTileRowBytes == 0;
 }
@@ -173,9 +178,15 @@ class PanelProductRun {
     }
   }
 
-  // The groups of strips among the threads, or the panels where strips are few.
+  // The groups of strips among the threads, or the panels where strips are few. What is long goes in pieces to those
+  // that are free, each of whole groups.
   template <typename Body>
   static void ForEachPart(const StripGroups& groups, int64_t panels, const StripsAndPanels& all, const Body& body) {
+    if (IsLong(groups.strips * kBlock, panels * kBlock, all.all_steps() * kTileTerms)) {
+      StripsAndPanels whole = all;
+      whole.strips_at_once = std::max(groups.size, all.strips_at_once / groups.size * groups.size);
+      return ForEachPiece(whole, body);
+    }
     const int64_t grain = Grain(2 * kTileBytes * all.all_steps());
     if (groups.count >= 2 * NumThreads()) {
       ParallelFor(groups.count, grain, [&](int64_t begin, int64_t end) {
@@ -252,7 +263,7 @@ class PackedBothProduct : public NarrowProduct {
     char* const strips = static_cast<char*>(workspace);
     char* const panels = strips + s_.m / kBlock * PanelBytes();
     const int64_t bytes = kTileTerms * (s_.m + s_.n) * static_cast<int64_t>(sizeof(BFloat16));
-    ParallelFor(steps_, Grain(bytes), [&](int64_t begin, int64_t end) {
+    ParallelForFree(steps_, Grain(bytes), MaxThreads(), [&](int64_t begin, int64_t end, int) {
       for (int64_t step = begin; step < end; ++step) {
         PackTransposed(static_cast<const BFloat16*>(a), s_.k, s_.m, step, steps_, strips);
         PackWoven(static_cast<const BFloat16*>(b), s_.k, s_.n, 0, s_.n, step, steps_, panels);
@@ -269,18 +280,25 @@ class PackedBothProduct : public NarrowProduct {
     const bool past = GoesPast(c, s_.m * s_.n * static_cast<int64_t>(sizeof(T)));
     const auto a_of = [=, this](int64_t strip) OF_INLINED { return PackedTiles(strips + strip * PanelBytes()); };
     const auto b_of = [=, this](int64_t panel) OF_INLINED { return PackedTiles(panels + panel * PanelBytes()); };
-    ParallelFor(s_.m / kBlock, Grain(2 * kTileBytes * steps_), [&](int64_t begin, int64_t end) {
+    const StripsAndPanels all = {0, s_.m / kBlock, StripsAtOnce(steps_), 0, s_.n / kBlock, {steps_}};
+    const auto multiply = [&](const StripsAndPanels& part) {
       const Tiles::Scope scope;
-      MultiplyStrips({begin, end, StripsAtOnce(steps_), 0, s_.n / kBlock, {steps_}}, a_of, b_of,
-                     [&](int64_t strip, int64_t panel, int64_t row, const float* sums) OF_INLINED {
-                       T* const to = c + (strip * kBlock + row) * s_.n + panel * kBlock;
-                       if (past) {
-                         StoreLine<true>(to, sums);
-                       } else {
-                         StoreLine<false>(to, sums);
-                       }
-                     });
+      MultiplyStrips(part, a_of, b_of, [&](int64_t strip, int64_t panel, int64_t row, const float* sums) OF_INLINED {
+        T* const to = c + (strip * kBlock + row) * s_.n + panel * kBlock;
+        if (past) {
+          StoreLine<true>(to, sums);
+        } else {
+          StoreLine<false>(to, sums);
+        }
+      });
       if (past) FinishStores();
+    };
+    if (IsLong(s_.m, s_.n, s_.k)) return ForEachPiece(all, multiply);
+    ParallelFor(all.last_strip, Grain(2 * kTileBytes * steps_), [&](int64_t begin, int64_t end) {
+      StripsAndPanels part = all;
+      part.first_strip = begin;
+      part.last_strip = end;
+      multiply(part);
     });
   }
 
