@@ -19,9 +19,9 @@ inline int FromEnvironment(const char* name, int otherwise) {
 // A model that a seed stands for. Its annotations name mesh axes "dp" and "tp"; those that a mesh lacks say nothing.
 class RandomModel {
  public:
-  // Graphs of one seed differ in name only, and in whether they are trained.
-  RandomModel(const OpRegistry& ops, int seed, const std::string& name = "train")
-      : builder_(ops, name), random_(seed) {}
+  // Graphs of one seed differ in name only, in whether they are trained, and in whether wishes are written down.
+  RandomModel(const OpRegistry& ops, int seed, const std::string& name = "train", bool annotated = true)
+      : builder_(ops, name), annotated_(annotated), random_(seed) {}
 
   absl::StatusOr<Graph> Make(bool trained = true) {
     const int64_t batch = 2 + Draw(8);
@@ -63,7 +63,7 @@ class RandomModel {
         hint.push_back({axis, Sbp::Partial()});
       }
     }
-    return hint;
+    return annotated_ ? hint : SbpHint{};
   }
   Tensor Annotated(const Tensor& x, int percent) {
     if (!x.valid() || !Chance(percent)) return x;
@@ -359,6 +359,7 @@ class RandomModel {
   }
 
   GraphBuilder builder_;
+  const bool annotated_;
   std::mt19937 random_;
   std::vector<Tensor> earlier_, weights_;
   Tensor labels_;

@@ -42,6 +42,23 @@ TEST(CompileTest, TwoCompilationsGiveTheSameBytes) {
   EXPECT_EQ(PlanHash(*SerializePlan(a)), PlanHash(*SerializePlan(b)));
 }
 
+// Nothing could keep it from being overwritten while the other reads it.
+TEST(CompileTest, APlanBesideTheStepsHasNoneOfTheirVariables) {
+  const StepShape shape{1, 2, 1};
+  const auto beside = [](const std::string& variable) {
+    GraphKit kit("late");
+    kit.Are(Role::kForward, Rate::kStep);
+    kit.Node("fetch", "look", {kit.Variable(variable, {16, 16}, "[dp=2]{0,1}(B)")}, {}, {{"name", std::string("w")}});
+    return std::move(kit.graph());
+  };
+  Graph trained = TrainingStep(shape);
+  trained.losses = {0};
+  EXPECT_OK(CompileBoxed({{trained}, {beside("late/w"), 1, /*beside=*/true}}, OptionsFor(shape), Ops()));
+  EXPECT_THAT(CompileBoxed({{trained}, {beside("s0/w"), 1, /*beside=*/true}}, OptionsFor(shape), Ops()),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("graph 'train' has variable 's0/w', which a plan beside it has too")));
+}
+
 TEST(CompileTest, ThePlanHashIsSha256InHex) {
   EXPECT_EQ(PlanHash("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
