@@ -24,6 +24,8 @@
 namespace oneflow {
 namespace {
 
+constexpr int kSlotsOfTold = 64;  // a few bytes each
+
 absl::StatusOr<PhysicalPlan> PlanOne(const PlanInput& input) {
   OF_ASSIGN_OR_RETURN(PhysicalPlan plan, BuildPhysicalPlan(input, input.graph.name()));
   OF_RETURN_IF_ERROR(AssignMemory(input, plan));
@@ -98,6 +100,8 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   }
   PlanTables tables(set);
   std::vector<PhysicalPlan> plans;
+  const bool any_beside =
+      std::any_of(program.begin(), program.end(), [](const BoxedGraph& boxed) { return boxed.beside; });
   for (const BoxedGraph& boxed : program) {
     const std::string where = absl::StrCat("graph '", boxed.graph.name(), "'");
     const StepOptions step = options.StepOf(boxed.graph);
@@ -117,7 +121,8 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
                           options.kernel_scratch,
                           schedule,
                           slots == options.slots.end() ? nullptr : &slots->second,
-                          topology.device()};
+                          topology.device(),
+                          boxed.graph.is_trained() && any_beside ? kSlotsOfTold : 1};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
     plan.beside = boxed.beside;
     OF_ASSIGN_OR_RETURN_AT(pb::ClassPlan lowered, LowerPlan(input, plan, options.seed, tables), where);

@@ -67,6 +67,7 @@ class PlanBuilder {
   int64_t NumBytes(ValueId value) const { return ShardBytes(graph_.value(value).type, *graph_.value(value).dist); }
   std::vector<int> Readers(ValueId value, int except_chain) const;
   std::vector<int> ReadersOf(int producer) const;
+  bool OnlyTells(int actor) const;
   bool OtherRanksRead(ValueId value) const;
   bool SharedAmongProcesses(ValueId value) const;
   std::string NameOf(ValueId value) const;
@@ -150,6 +151,20 @@ std::vector<int> PlanBuilder::ReadersOf(int producer) const {
   return {readers.begin(), readers.end()};
 }
 
+// Whether the actor brings values to other ranks, and only the host's queue reads them there.
+bool PlanBuilder::OnlyTells(int actor) const {
+  const int chain = plan_.actors[actor].chain;
+  if (chain < 0 || chains_.chains[chain].kind != Chain::Kind::kBoxing) return false;
+  for (NodeId id : chains_.chains[chain].nodes) {
+    for (ValueId value : graph_.node(id).outputs) {
+      for (NodeId reader : consumers_[value]) {
+        if (QueueKindOf(chains_.chains[chains_.chain_of_node[reader]].queue).launches) return false;
+      }
+    }
+  }
+  return true;
+}
+
 // "node", or "node:1" of a second output: no two are the same.
 std::string PlanBuilder::NameOf(ValueId value) const {
   const Value& of = graph_.value(value);
@@ -165,6 +180,9 @@ int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consu
   reg.consumers = std::move(consumers);
   reg.name = std::move(name);
   reg.slots = CreditsFor(in_, reg, plan_.actors, {act_places_, ReadersOf(producer)});
+  if (std::all_of(reg.consumers.begin(), reg.consumers.end(), [this](int actor) { return OnlyTells(actor); })) {
+    reg.slots = std::max(reg.slots, in_.slots_of_told);
+  }
   plan_.registers.push_back(std::move(reg));
   return static_cast<int>(plan_.registers.size()) - 1;
 }

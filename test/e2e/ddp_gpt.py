@@ -1,44 +1,49 @@
-"""A rank of two of DistributedDataParallel over gloo, for links_test.cc: the GPT that it trains, one thread, on made
-tokens.
+"""A rank of two of DistributedDataParallel over gloo, for links_test.cc and coded_links_test.cc: the GPT that they
+train, one thread, on made tokens.
 
     python ddp_gpt.py RANK ADDRESS ANSWER        rank 0 writes the median seconds of a step there
+        --sizes LAYERS WIDTH HEADS CONTEXT BATCH    of the model, and the samples of a rank
+        --steps N
+        --powersgd RANK                          gradients as thin factors, by PyTorch's own hook, from step 2 on
 
 Gradients go in DDP's buckets of 25 MB while backward goes on, straight out of them (gradient_as_bucket_view).
 """
+import argparse
 import os
 import statistics
-import sys
 import time
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
-LAYERS, WIDTH, HEADS, CONTEXT, BATCH, VOCABULARY = 6, 512, 8, 256, 4, 256
-STEPS, WARMUP = 8, 2
+VOCABULARY, WARMUP = 256, 2
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, width, heads):
         super().__init__()
-        self.ln1, self.ln2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.o = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.heads = heads
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        parts = self.qkv(self.ln1(x)).view(BATCH, CONTEXT, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        batch, context, width = x.shape
+        parts = self.qkv(self.ln1(x)).view(batch, context, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(*parts.unbind(0), is_causal=True)
-        x = x + self.o(mixed.transpose(1, 2).reshape(BATCH, CONTEXT, WIDTH))
+        x = x + self.o(mixed.transpose(1, 2).reshape(batch, context, width))
         return x + self.down(F.gelu(self.up(self.ln2(x))))
 
 
 class Gpt(nn.Module):
-    def __init__(self):
+    def __init__(self, layers, width, heads, context):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Parameter(torch.zeros(CONTEXT, WIDTH))
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.ln_f, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY)
+        self.wte, self.wpe = nn.Embedding(VOCABULARY, width), nn.Parameter(torch.zeros(context, width))
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.ln_f, self.head = nn.LayerNorm(width), nn.Linear(width, VOCABULARY)
 
     def forward(self, tokens, labels):
         x = self.wte(tokens) + self.wpe
@@ -48,16 +53,29 @@ class Gpt(nn.Module):
 
 
 def main():
-    rank, address, answer = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rank", type=int)
+    parser.add_argument("address")
+    parser.add_argument("answer")
+    parser.add_argument("--sizes", type=int, nargs=5, default=[6, 512, 8, 256, 4])
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--powersgd", type=int)
+    arguments = parser.parse_args()
+    rank, address = arguments.rank, arguments.address
+    layers, width, heads, context, batch = arguments.sizes
     os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     dist.init_process_group("gloo", init_method=f"tcp://{address}:29500", rank=rank, world_size=2)
-    model = nn.parallel.DistributedDataParallel(Gpt(), gradient_as_bucket_view=True)
+    model = nn.parallel.DistributedDataParallel(Gpt(layers, width, heads, context), gradient_as_bucket_view=True)
+    if arguments.powersgd:
+        state = powerSGD_hook.PowerSGDState(process_group=None, matrix_approximation_rank=arguments.powersgd,
+                                            start_powerSGD_iter=WARMUP)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, fused=True)
-    tokens = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1))
+    tokens = torch.randint(0, VOCABULARY, (batch, context + 1))
     seconds = []
-    for _ in range(STEPS):
+    for _ in range(arguments.steps):
         begin = time.perf_counter()
         model(tokens[:, :-1], tokens[:, 1:]).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -67,7 +85,7 @@ def main():
     dist.barrier()
     dist.destroy_process_group()
     if rank == 0:
-        with open(answer, "w") as file:
+        with open(arguments.answer, "w") as file:
             file.write(str(statistics.median(seconds[WARMUP:])))
 
 

@@ -157,9 +157,10 @@ Outcome Workspace::Run(const std::vector<std::string>& arguments, const std::vec
 }
 
 std::vector<nlohmann::json> Workspace::Metrics(const std::string& job, const std::vector<std::string>& arguments,
-                                               const std::vector<std::string>& within) const {
+                                               const std::vector<std::string>& within, absl::Duration longest) const {
   const std::string path = Path(absl::StrCat("metrics.", commands_ + 1));
-  const Outcome ended = Run(Join({"run", job, "--metrics", path}, arguments), within);
+  const Outcome ended =
+      Start(Join({"run", job, "--metrics", path}, arguments), /*passed_fd=*/-1, within)->Wait(longest);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_EQ(ended.err, "");
   return LinesIn(path);

@@ -68,7 +68,8 @@ class Workspace {
 
   // Runs a job with --metrics, expects that it succeeds, and returns the lines.
   std::vector<nlohmann::json> Metrics(const std::string& job, const std::vector<std::string>& arguments,
-                                      const std::vector<std::string>& within = {}) const;
+                                      const std::vector<std::string>& within = {},
+                                      absl::Duration longest = absl::Minutes(1)) const;
   std::vector<double> Losses(const std::string& job, const std::vector<std::string>& arguments,
                              const std::vector<std::string>& within = {}) const;
 

@@ -1,0 +1,168 @@
+// What codes and late means bring on a slow link: the quickstart's GPT on two hosts, a core each, 100 Mbit/s each way.
+// Real time for some minutes, so not part of every test run; nothing else should run meanwhile:
+//
+//   ONEFLOW_LINKS=1 [ONEFLOW_PYTORCH=python3] e2e_test --gtest_filter=CodedLinksTest.*
+//
+// PyTorch's DDP is measured with its own PowerSGD.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/strings/str_format.h"
+#include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+#include "test/e2e/across_hosts.h"
+#include "test/support/paths.h"
+
+namespace oneflow::e2e {
+namespace {
+
+constexpr double kMegabits = 100;
+constexpr int kTokensOfSample = 128, kHosts = 2;
+constexpr absl::Duration kLongestJob = absl::Minutes(10);
+
+struct Ran {
+  double seconds = 0;  // of a step, mean
+  double loss = 0;     // mean of the last tenth
+  double validation = 0;
+  int64_t sent = 0;  // by both hosts, as their interfaces counted
+};
+
+class CodedLinksTest : public AcrossHosts {
+ protected:
+  void SetUp() override {
+    AcrossHosts::SetUp();
+    if (std::getenv("ONEFLOW_LINKS") == nullptr) GTEST_SKIP() << "ONEFLOW_LINKS asks for what takes minutes";
+    core_each_ = true;
+    Stand(kHosts, 1);
+    ASSERT_OK(hosts_->Shape(kMegabits));
+    work_.Write("text", ReadFile(SourceDir() + "/data/kjv.txt"));  // where daemons let jobs read
+  }
+
+  // The quickstart's model in `batch` samples a step.
+  std::string Job(int steps, int batch, const std::string& policy) const {
+    return work_.Write(
+        "job.pbtxt",
+        absl::StrCat("name: 'coded' model { gpt { layers: 4 width: 128 heads: 4 context: ", kTokensOfSample,
+                     " } } data { text { path: '", work_.Path("text"),
+                     "' } } mesh { dp: 2 } cluster { hosts { "
+                     "count: 2 devices: 1 nics { link: 'ethernet' gbit_per_s: ",
+                     kMegabits / 1000, " } } } train { steps: ", steps, " batch_size: ", batch,
+                     " optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 } schedule { learning_rate: 1e-3 kind: "
+                     "'cosine' warmup_steps: 20 } } evaluate { batches: 8 } ",
+                     policy));
+  }
+  Ran Train(int steps, int batch, const std::string& policy) const {
+    Ran ran;
+    const int64_t before = BytesSent();
+    const std::vector<nlohmann::json> lines =
+        work_.Metrics(Job(steps, batch, policy), At(), hosts_->In(0), kLongestJob);
+    ran.sent = BytesSent() - before;
+    int timed = 0, last = 0;
+    for (const nlohmann::json& line : lines) {
+      if (!line.contains("loss")) continue;
+      const int step = line.at("step");
+      if (step > steps / 10) {
+        ran.seconds += batch * kTokensOfSample / line.at("tokens_per_s").get<double>();
+        ++timed;
+      }
+      if (step > steps - std::max(1, steps / 10)) {
+        ran.loss += line.at("loss").get<double>();
+        ++last;
+      }
+      ran.validation = line.value("validation_loss", ran.validation);
+    }
+    EXPECT_EQ(lines.empty() ? 0 : lines.back().value("step", 0), steps);
+    ran.seconds /= std::max(1, timed);
+    ran.loss /= std::max(1, last);
+    return ran;
+  }
+  // What a step of the first graph moves, all of it between hosts.
+  int64_t PlannedBytes(const std::string& policy) const {
+    const Outcome explained = work_.Run({"plan", "explain", Job(500, 32, policy)});
+    const std::vector<std::string> parts = absl::StrSplit(explained.out, "boxing moves ");
+    int64_t bytes = 0;
+    EXPECT_TRUE(parts.size() > 1 && absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &bytes)) << explained.out;
+    return bytes;
+  }
+
+  // Seconds of a step of PyTorch's, in 16 samples of a host.
+  double Theirs(const std::string& python, const std::string& more) const {
+    const auto rank = [&](int host) {
+      return hosts_->Start(
+          host,
+          absl::StrCat("exec taskset --cpu-list ", host, " ", python, " ", SourceDir(), "/test/e2e/ddp_gpt.py ", host,
+                       " ", hosts_->address(0), " ", work_.Path("ddp"), " --sizes 4 128 4 128 16 --steps 40 ", more),
+          work_.Path(absl::StrCat("ddp.log.", host)));
+    };
+    const auto first = rank(0), second = rank(1);
+    EXPECT_OK(first);
+    EXPECT_OK(second);
+    EXPECT_TRUE((*first)->WaitForExit(kLongestJob)) << ReadFile(work_.Path("ddp.log.0"));
+    EXPECT_TRUE((*second)->WaitForExit(kLongestJob)) << ReadFile(work_.Path("ddp.log.1"));
+    double seconds = 0;
+    EXPECT_TRUE(absl::SimpleAtod(ReadFile(work_.Path("ddp")), &seconds)) << ReadFile(work_.Path("ddp.log.0"));
+    return seconds;
+  }
+};
+
+// Bytes are the plan's by the interfaces' counters, and the model learns as well.
+TEST_F(CodedLinksTest, CodesSendWhatThePlanSaysAndTheModelLearnsAsWell) {
+  constexpr int kSteps = 500, kFewSteps = 100, kBatch = 32;
+  const std::pair<const char*, const char*> codes[] = {
+      {"exact", ""},
+      {"POWERSGD 4", "compress { family: POWERSGD default: 4 }"},
+      {"TOPK 1%", "compress { family: TOPK default: 0.01 }"},
+      {"QUANT 4", "compress { family: QUANT default: 4 }"},
+  };
+  Ran exact;
+  double powersgd = 0;
+  for (const auto& [name, policy] : codes) {
+    const Ran few = Train(kFewSteps, kBatch, policy), ran = Train(kSteps, kBatch, policy);
+    const auto planned = static_cast<double>(PlannedBytes(policy));
+    const double sent = static_cast<double>(ran.sent - few.sent) / (kSteps - kFewSteps);
+    if (*policy == '\0') exact = ran;
+    if (name == std::string("POWERSGD 4")) powersgd = ran.seconds;
+    std::cout << absl::StrFormat(
+                     "%-12s %7.1f ms a step, %4.2f x exact; sent %9.0f bytes a step, planned %9.0f (%+.2f%%); "
+                     "validation %.4f (%+.2f%%)",
+                     name, 1e3 * ran.seconds, exact.seconds / ran.seconds, sent, planned, 100 * (sent / planned - 1),
+                     ran.validation, 100 * (ran.validation / exact.validation - 1))
+              << std::endl;
+    EXPECT_NEAR(sent / planned, 1, 0.01) << name;
+    EXPECT_LE(ran.validation, 1.01 * exact.validation) << name;
+  }
+  if (const char* const python = std::getenv("ONEFLOW_PYTORCH"); python != nullptr) {
+    const double plain = Theirs(python, ""), theirs = Theirs(python, "--powersgd 4");
+    std::cout << absl::StrFormat("DDP %.1f ms a step, with its PowerSGD %.1f: %.2f x ours", 1e3 * plain, 1e3 * theirs,
+                                 theirs / powersgd)
+              << std::endl;
+    EXPECT_GE(theirs / powersgd, 1.2);
+  }
+}
+
+// With one sample a step and host a mean takes as long as twenty steps and more.
+TEST_F(CodedLinksTest, Co2HidesTheLinkAndLearnsMoreInTheSameTime) {
+  constexpr int kBatch = 2, kExactSteps = 200;
+  const auto late = [](int64_t tau) { return absl::StrCat("sync { co2 { tau: ", tau, " momentum: 0.2 } }"); };
+  const Ran alone = Train(400, kBatch, late(1'000'000'000)), exact = Train(kExactSteps, kBatch, "");
+  const double times = exact.seconds / alone.seconds - 1;
+  const auto tau = 2 * static_cast<int64_t>(std::ceil(times));
+  const Ran few = Train(400, kBatch, late(tau));
+  const int steps = static_cast<int>(kExactSteps * exact.seconds / few.seconds);
+  const Ran co2 = Train(steps, kBatch, late(tau));
+  std::cout << absl::StrFormat(
+                   "alone %.2f ms a step, exact %.1f, CO2 with tau %d %.2f: %.2f of alone, %.1f x exact; in %.0f s CO2 "
+                   "takes %d steps to %.3f (validation %.3f), exact steps %d to %.3f (%.3f)",
+                   1e3 * alone.seconds, 1e3 * exact.seconds, tau, 1e3 * co2.seconds, alone.seconds / co2.seconds,
+                   exact.seconds / co2.seconds, kExactSteps * exact.seconds, steps, co2.loss, co2.validation,
+                   kExactSteps, exact.loss, exact.validation)
+            << std::endl;
+  EXPECT_GE(alone.seconds / co2.seconds, 0.85);
+  EXPECT_GE(exact.seconds / co2.seconds, 10);
+  EXPECT_LE(co2.validation, exact.validation - 0.2);
+}
+
+}  // namespace
+}  // namespace oneflow::e2e
