@@ -312,6 +312,26 @@ TEST_F(LocalTrainingTest, AMeanTravelsWhileStepsGoOn) {
 }
 
 // Wherever in a round it is ended, to the bit.
+// A mean may fill the link for many steps: a loss on its way to rank 0 waits behind it, and holds no rank up.
+TEST_F(LocalTrainingTest, WhatRanksTellHasRoomForTheStepsOfARound) {
+  const auto slots = [&](const std::string& config) -> absl::StatusOr<std::map<std::string, int>> {
+    OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "law"));
+    OF_RETURN_IF_ERROR(ApplyOverride("mesh={dp:2}", sourced));
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
+    OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, ops_));
+    std::map<std::string, int> of;
+    for (const pb::Register& reg : program.plans(0).registers()) of[reg.name()] = std::max(of[reg.name()], reg.slots());
+    return of;
+  };
+  ASSERT_OK_AND_ASSIGN(const auto late, slots(With(Gpt(), "tau: 20")));
+  for (const char* told : {"fetch/scale", "optimizer/lr/fetch/scale", "optimizer/grad_norm/fetch/scale"}) {
+    ASSERT_EQ(late.count(told), 1u) << told;
+    EXPECT_EQ(late.at(told), 64) << told;
+  }
+  ASSERT_OK_AND_ASSIGN(const auto exact, slots(Gpt()));
+  for (const auto& [name, number] : exact) EXPECT_LE(number, 2) << name << ": there every step waits for all";
+}
+
 TEST_F(LocalTrainingTest, AJobThatGoesOnAnywhereInARoundDoesTheSame) {
   for (const char* method : {"tau: 4 delay: 0 momentum: 0.5", "tau: 4 momentum: 0.2 warmup_steps: 2"}) {
     const std::string config = With(Gpt(), method);
