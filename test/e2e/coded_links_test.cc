@@ -26,7 +26,7 @@ struct Ran {
   double seconds = 0;  // of a step, mean
   double loss = 0;     // mean of the last tenth
   double validation = 0;
-  int64_t sent = 0;  // by both hosts, as their interfaces counted
+  int64_t sent = 0;  // by both hosts, as their interfaces counted, without headers of packets
 };
 
 class CodedLinksTest : public AcrossHosts {
@@ -55,10 +55,10 @@ class CodedLinksTest : public AcrossHosts {
   }
   Ran Train(int steps, int batch, const std::string& policy) const {
     Ran ran;
-    const int64_t before = BytesSent();
+    const int64_t before = PayloadSent();
     const std::vector<nlohmann::json> lines =
         work_.Metrics(Job(steps, batch, policy), At(), hosts_->In(0), kLongestJob);
-    ran.sent = BytesSent() - before;
+    ran.sent = PayloadSent() - before;
     int timed = 0, last = 0;
     for (const nlohmann::json& line : lines) {
       if (!line.contains("loss")) continue;

@@ -163,13 +163,13 @@ absl::Status Hosts::Cut(int host) const { return SetPort(host, "down"); }
 absl::Status Hosts::Heal(int host) const { return SetPort(host, "up"); }
 
 absl::StatusOr<Traffic> Hosts::CountTraffic(int host) const {
-  // "  eth0: " and 16 numbers, of which the first are bytes received and the ninth bytes sent.
+  // "  eth0: " and 16 numbers, of which the first are bytes received, the ninth bytes and the tenth packets sent.
   std::ifstream devices(absl::StrCat("/proc/", hosts_[host].pid, "/net/dev"));
   for (std::string word; devices >> word;) {
     if (word != "eth0:") continue;
-    std::vector<int64_t> counts(9);
+    std::vector<int64_t> counts(10);
     for (int64_t& count : counts) devices >> count;
-    if (devices) return Traffic{.sent = counts[8], .received = counts[0]};
+    if (devices) return Traffic{.sent = counts[8], .received = counts[0], .packets_sent = counts[9]};
   }
   return absl::InternalError(absl::StrCat(name(host), ": no counters of eth0"));
 }

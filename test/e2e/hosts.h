@@ -30,6 +30,7 @@ namespace oneflow::e2e {
 struct Traffic {
   int64_t sent = 0;
   int64_t received = 0;
+  int64_t packets_sent = 0;
 };
 
 class Hosts {
