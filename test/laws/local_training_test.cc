@@ -316,7 +316,7 @@ TEST_F(LocalTrainingTest, AMeanTravelsWhileStepsGoOn) {
 TEST_F(LocalTrainingTest, WhatRanksTellHasRoomForTheStepsOfARound) {
   const auto slots = [&](const std::string& config) -> absl::StatusOr<std::map<std::string, int>> {
     OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "law"));
-    OF_RETURN_IF_ERROR(ApplyOverride("mesh={dp:2}", sourced));
+    for (const char* one : {"mesh={dp:2}", "train.steps=40"}) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
     OF_ASSIGN_OR_RETURN(const pb::Program program, CompileToProgram(job, ops_));
     std::map<std::string, int> of;

@@ -13,7 +13,7 @@ namespace {
 
 // In pixels.
 constexpr double kPlotWidth = 560, kPlotHeight = 360, kPlotLeft = 76, kPlotTop = 40, kPlotBottom = 52;
-constexpr double kLegendWidth = 250, kLegendRow = 18, kPointRadius = 3;
+constexpr double kLegendWidth = 320, kLegendRow = 18, kPointRadius = 3;
 constexpr size_t kMostMarked = 24;  // points of a series that are drawn, besides the line
 constexpr double kTicks = 6;        // at most, or one more
 
