@@ -110,8 +110,8 @@ class CodedLinksTest : public AcrossHosts {
 // Bytes are the plan's by the interfaces' counters, and the model learns as well.
 TEST_F(CodedLinksTest, CodesSendWhatThePlanSaysAndTheModelLearnsAsWell) {
   constexpr int kSteps = 500, kFewSteps = 100, kBatch = 32;
-  // `is_near`: the loss is within 1% of that of exact steps. Under AdamW that of few elements is not: 2.8% with a quarter
-  // of them, behind 100 exact steps.
+  // `is_near`: the loss is within 1% of that of exact steps. Under AdamW that of a part of the elements is not: 2.8%
+  // with a quarter of them, behind 100 exact steps.
   const struct {
     const char* name;
     const char* policy;
