@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kSlowMegabits = 100;
 constexpr int kTokensOfSample = 128, kHosts = 2;
+constexpr double kBytesOfMessages = 8000;  // of a step: frames, seals and messages of actors, beside what is planned
 constexpr absl::Duration kLongestRun = absl::Minutes(10);
 
 struct Ran {
@@ -137,7 +138,7 @@ TEST_F(CodedLinksTest, CodesSendWhatThePlanSaysAndTheModelLearnsAsWell) {
                      name, 1e3 * ran.seconds, exact.seconds / ran.seconds, sent, planned, 100 * (sent / planned - 1),
                      ran.validation, 100 * (ran.validation / exact.validation - 1))
               << std::endl;
-    EXPECT_NEAR(sent / planned, 1, 0.01) << name;
+    EXPECT_NEAR(sent, planned, 0.01 * planned + kBytesOfMessages) << name;
     if (is_near) {
       EXPECT_LE(ran.validation, 1.01 * exact.validation) << name;
     }
