@@ -22,17 +22,24 @@ inline int MaxThreads() {
 // Threads that the calling thread may use now.
 inline int NumThreads() { return omp_in_parallel() ? 1 : std::min(omp_get_max_threads(), MaxThreads()); }
 
+// Of n units, where each thread should have `grain`.
+inline int ThreadsFor(int64_t n, int64_t grain, int most) {
+  const int64_t useful = (n + grain - 1) / grain;
+  return static_cast<int>(std::min<int64_t>(std::min(NumThreads(), most), useful));
+}
+
+// The loop in the calling thread.
+template <typename Body>
+void RunAll(int64_t n, Body&& body) {
+  if (n > 0) body(int64_t{0}, n, 0);
+}
+
 // body(begin, end, thread) for a partition of [0, n) with at least `grain` units in all parts but one; 0 <= thread <
 // most.
 template <typename Body>
 void ParallelForThread(int64_t n, int64_t grain, int most, Body&& body) {
-  if (n <= 0) return;
-  const int64_t useful = (n + grain - 1) / grain;
-  const int threads = static_cast<int>(std::min<int64_t>(std::min(NumThreads(), most), useful));
-  if (threads <= 1) {
-    body(int64_t{0}, n, 0);
-    return;
-  }
+  const int threads = ThreadsFor(n, grain, most);
+  if (threads <= 1) return RunAll(n, body);
 #pragma omp parallel num_threads(threads)
   {
     const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
@@ -51,13 +58,8 @@ void ParallelFor(int64_t n, int64_t grain, Body&& body) {
 // A thread's body is called several times. Which parts there are depends on time, so nothing may depend on them.
 template <typename Body>
 void ParallelForFree(int64_t n, int64_t grain, int most, Body&& body) {
-  if (n <= 0) return;
-  const int64_t useful = (n + grain - 1) / grain;
-  const int threads = static_cast<int>(std::min<int64_t>(std::min(NumThreads(), most), useful));
-  if (threads <= 1) {
-    body(int64_t{0}, n, 0);
-    return;
-  }
+  const int threads = ThreadsFor(n, grain, most);
+  if (threads <= 1) return RunAll(n, body);
   std::atomic<int64_t> taken = 0;
 #pragma omp parallel num_threads(threads)
   {

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "test/e2e/hosts.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 #include "test/support/test_dir.h"
 
@@ -94,6 +95,25 @@ class AcrossHosts : public ::testing::Test {
     int64_t bytes = 0;
     EXPECT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &bytes)) << explained.out;
     return bytes;
+  }
+
+  // Seconds of a step of ddp_gpt.py on the first two hosts, a core each; `more`: arguments of it.
+  double SecondsOfDdp(const std::string& python, const std::string& more = "") const {
+    constexpr absl::Duration kLongest = absl::Minutes(5);
+    std::vector<std::unique_ptr<ChildProcess>> ranks;
+    for (int host = 0; host < 2; ++host) {
+      auto rank = hosts_->Start(
+          host,
+          absl::StrCat("exec taskset --cpu-list ", host, " ", python, " ", SourceDir(), "/test/e2e/ddp_gpt.py ", host,
+                       " ", hosts_->address(0), " ", work_.Path("ddp"), " ", more),
+          work_.Path(absl::StrCat("ddp.log.", host)));
+      EXPECT_OK(rank);
+      if (rank.ok()) ranks.push_back(*std::move(rank));
+    }
+    for (const auto& rank : ranks) EXPECT_TRUE(rank->WaitForExit(kLongest)) << ReadFile(work_.Path("ddp.log.0"));
+    double seconds = 0;
+    EXPECT_TRUE(absl::SimpleAtod(ReadFile(work_.Path("ddp")), &seconds)) << ReadFile(work_.Path("ddp.log.0"));
+    return seconds;
   }
 
   const Workspace work_;

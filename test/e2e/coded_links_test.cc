@@ -21,6 +21,7 @@ namespace {
 constexpr double kSlowMegabits = 100;
 constexpr int kTokensOfSample = 128, kHosts = 2;
 constexpr double kBytesOfMessages = 8000;  // of a step: frames, seals and messages of actors, beside what is planned
+constexpr char kPeer[] = "--sizes 4 128 4 128 16 --steps 40";  // 16 samples of a host
 constexpr absl::Duration kLongestRun = absl::Minutes(10);
 
 struct Ran {
@@ -87,25 +88,6 @@ class CodedLinksTest : public AcrossHosts {
     EXPECT_TRUE(parts.size() > 1 && absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &bytes)) << explained.out;
     return bytes;
   }
-
-  // Seconds of a step of PyTorch's, in 16 samples of a host.
-  double Theirs(const std::string& python, const std::string& more) const {
-    const auto rank = [&](int host) {
-      return hosts_->Start(
-          host,
-          absl::StrCat("exec taskset --cpu-list ", host, " ", python, " ", SourceDir(), "/test/e2e/ddp_gpt.py ", host,
-                       " ", hosts_->address(0), " ", work_.Path("ddp"), " --sizes 4 128 4 128 16 --steps 40 ", more),
-          work_.Path(absl::StrCat("ddp.log.", host)));
-    };
-    const auto first = rank(0), second = rank(1);
-    EXPECT_OK(first);
-    EXPECT_OK(second);
-    EXPECT_TRUE((*first)->WaitForExit(kLongestRun)) << ReadFile(work_.Path("ddp.log.0"));
-    EXPECT_TRUE((*second)->WaitForExit(kLongestRun)) << ReadFile(work_.Path("ddp.log.1"));
-    double seconds = 0;
-    EXPECT_TRUE(absl::SimpleAtod(ReadFile(work_.Path("ddp")), &seconds)) << ReadFile(work_.Path("ddp.log.0"));
-    return seconds;
-  }
 };
 
 // Bytes are the plan's by the interfaces' counters, and the model learns as well.
@@ -144,7 +126,8 @@ TEST_F(CodedLinksTest, CodesSendWhatThePlanSaysAndTheModelLearnsAsWell) {
     }
   }
   if (const char* const python = std::getenv("ONEFLOW_PYTORCH"); python != nullptr) {
-    const double plain = Theirs(python, ""), theirs = Theirs(python, "--powersgd 4");
+    const double plain = SecondsOfDdp(python, kPeer),
+                 theirs = SecondsOfDdp(python, absl::StrCat(kPeer, " --powersgd 4"));
     std::cout << absl::StrFormat("DDP %.1f ms a step, with its PowerSGD %.1f: %.2f x ours", 1e3 * plain, 1e3 * theirs,
                                  theirs / powersgd)
               << std::endl;

@@ -76,23 +76,6 @@ class LinksTest : public AcrossHosts {
     }
     return MedianOf(seconds);
   }
-  // Of the same model by PyTorch.
-  double Theirs(const std::string& python) const {
-    const auto rank = [&](int host) {
-      return hosts_->Start(host,
-                           absl::StrCat("exec taskset --cpu-list ", host, " ", python, " ", SourceDir(),
-                                        "/test/e2e/ddp_gpt.py ", host, " ", hosts_->address(0), " ", work_.Path("ddp")),
-                           work_.Path(absl::StrCat("ddp.log.", host)));
-    };
-    const auto first = rank(0), second = rank(1);
-    EXPECT_OK(first);
-    EXPECT_OK(second);
-    EXPECT_TRUE((*first)->WaitForExit(kLongestJob)) << ReadFile(work_.Path("ddp.log.0"));
-    EXPECT_TRUE((*second)->WaitForExit(kLongestJob)) << ReadFile(work_.Path("ddp.log.1"));
-    double seconds = 0;
-    EXPECT_TRUE(absl::SimpleAtod(ReadFile(work_.Path("ddp")), &seconds)) << ReadFile(work_.Path("ddp.log.0"));
-    return seconds;
-  }
 
   int rounds_ = 0;
 };
@@ -130,7 +113,7 @@ TEST_F(LinksTest, TrainingHidesItsGradientsBetterThanDdp) {
     for (const bool shaped : {false, true}) {
       ASSERT_OK(shaped ? hosts_->Shape(kMegabits) : hosts_->Unshape());
       mine[shaped] = Ours();
-      if (python != nullptr) others[shaped] = Theirs(python);
+      if (python != nullptr) others[shaped] = SecondsOfDdp(python);
     }
     ours.push_back(mine[false] / mine[true]);
     std::cout << "ours: " << mine[false] << " s a step, shaped " << mine[true] << ": " << ours.back() << std::endl;
