@@ -45,6 +45,7 @@ class PlanBuilder {
     OF_RETURN_IF_ERROR(MakeVariableRegisters());
     OF_RETURN_IF_ERROR(MakePorts());
     GiveEnoughSlots(plan_);
+    GiveSlotsToTold();
     if (in_.slots != nullptr) OF_RETURN_IF_ERROR(GiveSlots(*in_.slots, plan_));
     for (size_t c = 0; c < chains_.chains.size(); ++c) {
       for (NodeId id : chains_.chains[c].nodes) OF_RETURN_IF_ERROR(AddInstruction(plan_.actors[c], id));
@@ -68,6 +69,7 @@ class PlanBuilder {
   std::vector<int> Readers(ValueId value, int except_chain) const;
   std::vector<int> ReadersOf(int producer) const;
   bool OnlyTells(int actor) const;
+  void GiveSlotsToTold();
   bool OtherRanksRead(ValueId value) const;
   bool SharedAmongProcesses(ValueId value) const;
   std::string NameOf(ValueId value) const;
@@ -165,6 +167,16 @@ bool PlanBuilder::OnlyTells(int actor) const {
   return true;
 }
 
+// Scalars and the like: what is large keeps the slots of its credits.
+void PlanBuilder::GiveSlotsToTold() {
+  constexpr int64_t kMostBytes = 1024;
+  for (PhysicalRegister& reg : plan_.registers) {
+    const bool told = !reg.consumers.empty() && std::all_of(reg.consumers.begin(), reg.consumers.end(),
+                                                            [this](int actor) { return OnlyTells(actor); });
+    if (told && reg.slot_bytes <= kMostBytes) reg.slots = std::max(reg.slots, in_.slots_of_told);
+  }
+}
+
 // "node", or "node:1" of a second output: no two are the same.
 std::string PlanBuilder::NameOf(ValueId value) const {
   const Value& of = graph_.value(value);
@@ -180,9 +192,6 @@ int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consu
   reg.consumers = std::move(consumers);
   reg.name = std::move(name);
   reg.slots = CreditsFor(in_, reg, plan_.actors, {act_places_, ReadersOf(producer)});
-  if (std::all_of(reg.consumers.begin(), reg.consumers.end(), [this](int actor) { return OnlyTells(actor); })) {
-    reg.slots = std::max(reg.slots, in_.slots_of_told);
-  }
   plan_.registers.push_back(std::move(reg));
   return static_cast<int>(plan_.registers.size()) - 1;
 }
