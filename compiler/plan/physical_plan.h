@@ -155,8 +155,8 @@ struct PlanInput {
   const Schedule* schedule = nullptr;                 // of the pipeline; null: the order follows from credits
   const std::map<std::string, int>* slots = nullptr;  // of registers by name, in place of credits
   DeviceSpeeds device;                                // for predicted times
-  // Of small registers whose values other ranks read only to tell of them. Where means of rounds fill a link, these wait
-  // behind them, and ranks train on meanwhile.
+  // Of small registers whose values other ranks read only to tell of them. Where means of rounds fill a link, these
+  // wait behind them, and ranks train on meanwhile.
   int slots_of_told = 1;
 };
 
