@@ -9,6 +9,9 @@
 namespace oneflow {
 namespace {
 
+// Beside the square of a gradient, which may be 0.
+constexpr double kLeastSquaredNorm = 1e-30;
+
 // A matrix with a window.
 struct Chosen {
   std::string name;
@@ -52,9 +55,16 @@ class Choice {
 
  private:
   void Write(const std::vector<Chosen>& all) {
-    std::vector<Tensor> errors;
-    for (const Chosen& one : all) errors.push_back(ErrorsOf(one));
-    const Tensor counts = Choose(Concat(errors, 0), all);
+    std::vector<Tensor> errors, usual;
+    for (const Chosen& one : all) {
+      const GraphBuilder::Scope scope(b_, absl::StrCat(one.name, "/compress"));
+      const Tensor gradient = TakeWindow(one);
+      errors.push_back(ErrorsOf(one, gradient));
+      if (options_.choice->accordion > 0) usual.push_back(UsualOf(one, gradient));
+    }
+    std::vector<Tensor> inputs = {Concat(errors, 0)};
+    if (!usual.empty()) inputs.push_back(Concat(usual, 0));
+    const Tensor counts = Choose(inputs, all);
     for (size_t i = 0; i < all.size(); ++i) {
       const Tensor count = Reshape(Slice(counts, 0, static_cast<int64_t>(i), 1), {});
       {
@@ -65,21 +75,37 @@ class Choice {
     }
   }
 
-  // The window begins anew.
-  Tensor ErrorsOf(const Chosen& one) {
-    const GraphBuilder::Scope scope(b_, absl::StrCat(one.name, "/compress"));
+  // The sum of the window over ranks and steps, which all ranks have. The window begins anew.
+  Tensor TakeWindow(const Chosen& one) {
     const TensorType type = {DType::kFloat32, {ranks_, one.n, one.m}};
     const Tensor window = b_.Variable(kCodeWindow, type, "zeros", HintOf(one.window), /*trainable=*/false);
     const Tensor sum = ReduceSum(window, {0});
     if (sum.valid()) b_.mutable_graph().value(sum.id()).hint = {{axis_, Sbp::Partial()}};
     SbpHint everywhere;
     for (const Axis& axis : one.window.placement.axes()) everywhere.push_back({axis.name, Sbp::Broadcast()});
-    const Tensor errors = codec_.errors(b_, sum.To(everywhere), one.counts.counts, options_);
+    const Tensor gradient = sum.To(everywhere);
     b_.Op("assign", {window, Constant(b_, type, 0).To(HintOf(one.window))});
+    return gradient;
+  }
+
+  Tensor ErrorsOf(const Chosen& one, const Tensor& gradient) {
+    Tensor errors = codec_.errors(b_, gradient, one.counts.counts, options_);
+    if (options_.choice->relative) errors = Div(errors, AddScalar(ReduceSum(Square(gradient)), kLeastSquaredNorm));
     return options_.choice->squared ? errors : Sqrt(errors);
   }
 
-  Tensor Choose(const Tensor& errors, const std::vector<Chosen>& all) {
+  // i32[1]: its first candidate, the smallest, or its last one.
+  Tensor UsualOf(const Chosen& one, const Tensor& gradient) {
+    const Tensor last = b_.Variable(kCodeNorm, {DType::kFloat32, Shape()}, "zeros", {}, /*trainable=*/false);
+    const Tensor norm = Sqrt(ReduceSum(Square(gradient)));
+    const Tensor is_calm = Abs(norm - last) < last * options_.choice->accordion;
+    b_.Op("assign", {last, norm});
+    const auto largest = static_cast<double>(one.counts.counts.size() - 1);
+    return Reshape(Cast((1 - Cast(is_calm, DType::kFloat32)) * largest, DType::kInt32), {1});
+  }
+
+  // `inputs`: of the op.
+  Tensor Choose(const std::vector<Tensor>& inputs, const std::vector<Chosen>& all) {
     std::vector<int64_t> sizes, usual, counts, bytes;
     for (const Chosen& one : all) {
       sizes.push_back(static_cast<int64_t>(one.counts.counts.size()));
@@ -88,7 +114,7 @@ class Choice {
       for (const double of_count : one.counts.bytes) bytes.push_back(static_cast<int64_t>(of_count));
     }
     return b_.Op1(
-        "choose_codes", {errors},
+        "choose_codes", inputs,
         {{"sizes", sizes}, {"usual", usual}, {"counts", counts}, {"bytes", bytes}, {"alpha", options_.choice->alpha}});
   }
 

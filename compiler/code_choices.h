@@ -7,7 +7,12 @@
 //
 // The counts are variables that all ranks have alike, so all ranks use a new one from the same step on. Room is for the
 // largest candidate; what is used of it travels. The choice itself is made on one rank (oneflow_core/code_choice.h).
-// Errors are those of the gradient's mean over ranks and steps, without what codes have left out before.
+// Errors are those of the gradient's mean over ranks and steps, without what codes have left out before. They may be
+// taken relative to that gradient: under Adam, which divides by its size, an error counts by its share of it.
+//
+// The budget is what the usual codes would leave out. With Accordion (Agarwal, Wang, Lee, Venkataraman and
+// Papailiopoulos, MLSys 2021) usual are the largest codes while a gradient's norm changes fast from choice to choice,
+// and the smallest ones while it does not.
 #pragma once
 
 #include <string>
@@ -20,7 +25,7 @@ namespace oneflow {
 
 inline constexpr char kChoicePlan[] = "compress/choose";
 // State of a matrix, behind "w/compress/".
-inline constexpr char kCodeWindow[] = "window", kCodeCount[] = "count_to_";
+inline constexpr char kCodeWindow[] = "window", kCodeCount[] = "count_to_", kCodeNorm[] = "window_norm";
 
 // The count of a matrix, i32[], in whose scope the editor is. It is called after the largest candidate: a job that goes
 // on with others begins with its usual count, since the saved one may be more than there is room for.

@@ -98,12 +98,22 @@ struct ChoiceOptions {
   double low = 0.5, high = 2;  // candidates are from this many times its usual number to this many times
   double alpha = 1;            // of the errors that the usual numbers would make
   bool squared = true;         // errors are added up by their squares
+  bool relative = false;       // to the gradient of each matrix
+  // Accordion: the usual code of a matrix is its smallest candidate while its gradient's norm has changed by less than
+  // so much of it since the last choice, else its largest; 0: it is the one of `parameter`.
+  double accordion = 0;
+};
+
+// Values that travel as levels of few bits (passes/code_boxings.cc).
+struct LevelOptions {
+  int64_t bits = 0;      // 1 to 8; 0: they travel as they are
+  int64_t bucket = 128;  // elements that share a range, at most
 };
 
 // Gradients travel along an axis as codes (passes/edges/codec.h).
 struct CompressOptions {
   std::string axis;                        // its name, or a role of which the mesh has one axis
-  std::string codec;                       // "POWERSGD", ...
+  std::string codec;                       // "POWERSGD", ...; empty: gradients are exact
   double parameter = 0;                    // of the codec: its rank, density, ...
   int64_t bucket = 128;                    // elements that share a range, of a codec that quantises: a multiple of 8
   std::vector<CompressGroup> groups = {};  // a variable has the first whose pattern matches its name
@@ -115,7 +125,12 @@ struct CompressOptions {
   double shift_rate = 0;
   // What is coded is the difference to the gradient at the anchor (points.h).
   bool from_anchor = false;
-  bool own_seeds = false;  // every rank draws for itself
+  // That gradient is taken of a step's own batch too, before the step.
+  bool of_batches = false;
+  bool own_seeds = false;    // every rank draws for itself
+  int64_t participants = 0;  // ranks that send a code, drawn anew in each exchange; 0: all
+  LevelOptions weights;      // that lie split along the axis, where they are gathered
+  LevelOptions stages;       // what micro-batches send from stage to stage
 };
 
 // Ranks along an axis train by themselves, each group on its own samples, and take the mean of their weights now and

@@ -63,6 +63,7 @@ constexpr Pass kPipeline[] = {
     {"narrow-products", NarrowProducts},
     {"check-replicas", CheckReplicas},
     {"insert-boxing", InsertBoxing},
+    {"code-boxings", CodeBoxings},
     {"pack-weights", PackWeights},
     {"recompute", Recompute},
     {"fuse", Fuse},

@@ -1,13 +1,15 @@
 // Gradients at other points than the weights: rules for games, whose players want different things of one loss
 // (variational inequalities). A rule of an optimizer says which points (oneflow_core/optimizer_rules.h):
 //
-//   train/half     before every step: the gradient at the weights          rules with `half`     extragradient
+//   train/half     before every step: the gradient at the weights, or at   rules with `half`     extragradient,
+//                  `half_point`                                                                  masha_batches
 //   train          the model computes with points instead of the weights   rules with `point`    the same, masha
 //   train/anchor   before the first step, and behind a step whose coin     rules with `anchor`   masha
 //                  falls so: the gradient at the weights, exactly
 //
-// All three are the graph that is trained, on the same batch; only `train` counts a step, is told of and averages.
-// A player who wants the loss to be large is a group of variables with `ascent`.
+// All three are the graph that is trained, on the same batch (train/anchor of masha_batches: on many); only `train`
+// counts a step, is told of and averages. A player who wants the loss to be large is a group of variables with
+// `ascent`.
 #pragma once
 
 #include "compiler/options.h"

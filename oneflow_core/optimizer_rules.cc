@@ -33,7 +33,8 @@ std::deque<OptimizerRule>& Table() {
                                     MuonRule(),
                                     OptimisticRule(),
                                     ExtragradientRule(),
-                                    MashaRule()};
+                                    MashaRule(),
+                                    MashaBatchesRule()};
   return *rules;
 }
 

@@ -55,8 +55,13 @@ struct OptimizerRule {
   Tensor (*point)(const OptimizerStep& step) = nullptr;
   // What is done with the gradient at the weight before each step, and where the anchor moves; null: nothing.
   void (*half)(OptimizerStep& step) = nullptr;
+  // What the model computes with for `half`; null: the weight.
+  Tensor (*half_point)(const OptimizerStep& step) = nullptr;
   void (*anchor)(OptimizerStep& step) = nullptr;
 };
+
+// The attribute that says of how many batches the gradient at an anchor is; without it, of one.
+inline constexpr char kAnchorBatches[] = "batches";
 
 // "<weight>/average": the moving average of a weight.
 inline constexpr char kAverageSuffix[] = "average";

@@ -1,6 +1,7 @@
 // The host function of choose_codes (oneflow_core/ops/codec.cc).
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "actor/host_function.h"
 #include "oneflow_core/code_choice.h"
 
@@ -25,6 +26,7 @@ class CodeChoice : public HostFunction {
     for (CodedTensor& tensor : tensors_) {
       for (CodeCandidate& candidate : tensor.candidates) candidate.error = *error++;
     }
+    if (call.in.size() > 1) OF_RETURN_IF_ERROR(TakeUsual(call.in[1].as<const int32_t>()));
     const std::vector<int> choice = ChooseCodes(tensors_, alpha_);
     size_t first = 0;
     for (size_t t = 0; t < tensors_.size(); ++t) {
@@ -35,6 +37,18 @@ class CodeChoice : public HostFunction {
   }
 
  private:
+  absl::Status TakeUsual(const int32_t* usual) {
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      const auto size = static_cast<int32_t>(tensors_[t].candidates.size());
+      if (usual[t] < 0 || usual[t] >= size) {
+        return absl::InvalidArgumentError(absl::StrCat("choose_codes: the usual candidate of tensor ", t, " is ",
+                                                       usual[t], " but must be in [0, ", size, ")"));
+      }
+      tensors_[t].usual = usual[t];
+    }
+    return absl::OkStatus();
+  }
+
   const double alpha_;
   const std::vector<int64_t> counts_;
   std::vector<CodedTensor> tensors_;

@@ -32,12 +32,18 @@ class GradientCompressor {
   absl::StatusOr<Graph> Run() {
     OF_ASSIGN_OR_RETURN(axis_, FindAxis(mesh_, options_.axis, "compress.axis"));
     coding_.emplace(options_, codec_, mesh_.AxisSize(axis_));
+    if (options_.participants > mesh_.AxisSize(axis_)) {
+      return absl::InvalidArgumentError(absl::StrCat("compress.participants is ", options_.participants,
+                                                     " but there are ", mesh_.AxisSize(axis_), " ranks along '", axis_,
+                                                     "'"));
+    }
     const std::vector<ValueId> gradients = VariableGradients(editor_.graph());
     OF_RETURN_IF_ERROR(CheckGroups(gradients));
     if (options_.from_anchor && codec_.keeps_errors) {
       editor_.set_role(Role::kUpdate);
       rate_ = AddScalar(LearningRate(editor_, schedule_), kLeastRate);
     }
+    if (options_.participants > 0) senders_ = DrawSenders();
     for (NodeId id = 0; id < static_cast<NodeId>(gradients.size()); ++id) {
       if (gradients[id] < 0 || !coding_->IsCoded(editor_.graph().node(id).name, ShapeOf(id))) continue;
       Compress(id, gradients[id]);
@@ -82,6 +88,18 @@ class GradientCompressor {
     return whole;
   }
 
+  // The same ranks for all matrices: others send nothing in this exchange. f32[ranks], 1 or 0.
+  Tensor DrawSenders() {
+    editor_.set_role(Role::kUpdate);
+    const int64_t ranks = mesh_.AxisSize(axis_), count = options_.participants;
+    const bool half = StepKindOf(editor_.graph()) == StepKind::kHalf;
+    const GraphBuilder::Scope scope(editor_, half ? "half_senders" : "senders");
+    const auto of = [&](int64_t size, double value) {
+      return Constant(editor_, {DType::kFloat32, Shape({size})}, value);
+    };
+    return ScatterAdd(of(count, 1), TopK(UniformLike(of(ranks, 0)), count).indices, 0, ranks);
+  }
+
   // The sum of the gradient's addends, as a matrix.
   Tensor SumOf(const std::string& variable, Tensor addends, const Shape& shape, const SbpHint& hint) {
     const GraphBuilder::Scope scope(editor_, absl::StrCat(variable, "/compress"));
@@ -96,13 +114,26 @@ class GradientCompressor {
       size.room =
           codec_.count(static_cast<double>(addends.shape()[0]), static_cast<double>(addends.shape()[1]), options);
     }
+    size.senders = senders_;
     CodecStep step(editor_, addends, axis_, mesh_.AxisSize(axis_), Whole(hint, shape.rank()), options, size);
     if (options.windows.count(editor_.graph().name()) > 0) {
       const Tensor window = step.OwnState(kCodeWindow, addends.shape(), /*split=*/true);
       step.Set(window, window + step.AsRows(addends));
     }
-    if (!options.from_anchor && options.shift_rate == 0) return codec_.sum(step);
-    return SumFromShift(step);
+    const bool from_shift = options.from_anchor || options.shift_rate > 0;
+    const Tensor sum = from_shift ? SumFromShift(step) : codec_.sum(step);
+    if (options.shift_rate > 0) CheckCodesOfRanks(step, "shift_rate");
+    if (options.participants > 0 && StepKindOf(editor_.graph()) == StepKind::kStep) {
+      CheckCodesOfRanks(step, "participants");
+    }
+    return sum;
+  }
+
+  void CheckCodesOfRanks(const CodecStep& step, absl::string_view field) {
+    if (step.sent().valid()) return;
+    editor_.Fail(absl::InvalidArgumentError(absl::StrCat("compress.", field, ": codes of ", codec_.name,
+                                                         options_.own_seeds ? "" : " without seeds of their own",
+                                                         " are not of one rank each")));
   }
 
   // The addends less what every rank has of its own as a shift; and what that is in the sum, beside the code's.
@@ -117,15 +148,14 @@ class GradientCompressor {
       step.Set(all, sum);
       return sum;
     }
+    if (options_.of_batches && StepKindOf(editor_.graph()) == StepKind::kHalf) {
+      step.Set(own, rows);  // of which nobody else needs to know
+      return all;
+    }
     Tensor difference = rows - own;
     if (!options_.from_anchor) {
       const Tensor coded = step.SumOf(codec_, difference);
-      if (!step.sent().valid()) {
-        editor_.Fail(absl::InvalidArgumentError(absl::StrCat("compress.shift_rate: ", codec_.name,
-                                                             options_.own_seeds ? "" : " without seeds of their own",
-                                                             " has no shift for each rank")));
-        return coded;
-      }
+      if (!step.sent().valid()) return coded;
       const double rate = options_.shift_rate;
       step.Set(own, own + Reshape(Scale(step.sent(), rate), own.shape().dims()));
       step.Set(all, all + Scale(coded, rate));
@@ -156,7 +186,8 @@ class GradientCompressor {
   const CompressOptions& options_;
   const Codec& codec_;
   std::string axis_;
-  Tensor rate_;  // of the step; only where it is needed
+  Tensor rate_;     // of the step; only where it is needed
+  Tensor senders_;  // of CodeSize; the same for all variables
   std::optional<Coding> coding_;
 };
 
@@ -173,7 +204,7 @@ absl::Status CheckParameter(const Codec& codec, double parameter) {
 absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context) {
   if (!graph.is_trained() || !context.options.compress.has_value()) return false;
   const CompressOptions& options = *context.options.compress;
-  if (options.exact.count(graph.name()) > 0) return false;
+  if (options.codec.empty() || options.exact.count(graph.name()) > 0) return false;
   OF_ASSIGN_OR_RETURN(const Codec* const codec, FindCodec(options.codec));
   OF_RETURN_IF_ERROR(CheckParameter(*codec, options.parameter));
   for (const CompressGroup& group : options.groups) {

@@ -47,13 +47,7 @@ class OptimizerBuilder {
       Update(parameter);
       if (kind_ == StepKind::kStep) Average(parameter);
     }
-    if (kind_ != StepKind::kStep) return builder_.Finish();
-    ForNone();
-    std::vector<Tensor> counted = {step_};
-    if (scales_loss_) counted.push_back(scale_);
-    Op("increment", counted, {}, "optimizer/step/increment");
-    if (scales_loss_) UpdateLossScale(builder_, scale_, options_.precision);
-    Fetches();
+    if (kind_ == StepKind::kStep) CountStep();
     OF_ASSIGN_OR_RETURN(Graph graph, builder_.Finish());
     ReadPoints(graph);
     return graph;
@@ -284,6 +278,16 @@ class OptimizerBuilder {
     }
   }
 
+  // The step is over, and is told of.
+  void CountStep() {
+    ForNone();
+    std::vector<Tensor> counted = {step_};
+    if (scales_loss_) counted.push_back(scale_);
+    Op("increment", counted, {}, "optimizer/step/increment");
+    if (scales_loss_) UpdateLossScale(builder_, scale_, options_.precision);
+    Fetches();
+  }
+
   // What the parameter's update takes: a player who wants the loss to be large has it the other way round.
   Tensor Gradient(const Parameter& parameter) {
     if (!parameter.update->ascent) return parameter.gradient;
@@ -319,17 +323,20 @@ class OptimizerBuilder {
       OptimizerStep step(builder_, operands, attrs, step_number);
       build(step);
     }
-    if (kind_ == StepKind::kStep && parameter.rule->point != nullptr) Point(parameter, operands, attrs, step_number);
+    const auto point = kind_ == StepKind::kStep   ? parameter.rule->point
+                       : kind_ == StepKind::kHalf ? parameter.rule->half_point
+                                                  : nullptr;
+    if (point != nullptr) Point(parameter, operands, attrs, step_number, point);
   }
 
   // What the model computes with instead of the weight, which lies as the weight does.
   void Point(const Parameter& parameter, OptimizerStep::Operands operands, const AttrMap& attrs,
-             const OptimizerStep::StepNumber& step_number) {
+             const OptimizerStep::StepNumber& step_number, Tensor (*point)(const OptimizerStep&)) {
     operands.gradient = Tensor();
     builder_.Imitate(Node(builder_.graph().node(parameter.variable)));
     const NodeId first = builder_.graph().num_nodes();
     const GraphBuilder::Scope scope(builder_, absl::StrCat(parameter.name, "/point"));
-    const Tensor at = parameter.rule->point(OptimizerStep(builder_, operands, attrs, step_number));
+    const Tensor at = point(OptimizerStep(builder_, operands, attrs, step_number));
     if (!at.valid()) return;
     Value& value = builder_.mutable_graph().value(at.id());
     const Node& maker = builder_.graph().node(value.producer);
@@ -351,7 +358,23 @@ class OptimizerBuilder {
         if (at[input] >= 0) input = at[input];
       }
     }
+    for (const PointOf& point : points_) {
+      const NodeId maker = graph.value(point.at).producer;
+      if (builder_.ops().Is(graph.node(maker).op, OpKind::kVariable)) TakePlace(graph, point.weight, maker);
+    }
     if (!points_.empty()) graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
+  }
+
+  // The variable is what the model is of, and nobody reads the weight: what served that serves the variable.
+  static void TakePlace(Graph& graph, ValueId weight, NodeId variable) {
+    const NodeId from = graph.value(weight).producer;
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      Node& node = graph.node(id);
+      if (node.variable == from) node.variable = variable;
+    }
+    Node& node = graph.node(variable);
+    node.role = Role::kForward;
+    node.variable = -1;
   }
 
   // Anchors move by one coin, and a step that is skipped would leave a point behind.

@@ -163,6 +163,15 @@ absl::StatusOr<bool> CheckReplicas(Graph& graph, PassContext& context);
 //            P -> boxing S(0) -> ...                            \-> ...
 absl::StatusOr<bool> InsertBoxing(Graph& graph, PassContext& context);
 
+// code-boxings, if the options ask for it: weights that lie split along an axis are gathered as levels of few bits, and
+// so travels what goes from stage to stage.
+//
+//   before   w S -> boxing B -> ...
+//   after    w S -> reshape -> quantize -> codes -> boxing B, ranges -> boxing B -> dequantize -> reshape -> ...
+//
+// InvalidArgument if the mesh has no such axis.
+absl::StatusOr<bool> CodeBoxings(Graph& graph, PassContext& context);
+
 // pack-weights: on cpu the weights of bf16 products lie in panels, for each direction in which they are read.
 //
 //   before   w -> cast {dtype=bf16} -> c;   x, c -> matmul     dy, c -> matmul {transpose_b}

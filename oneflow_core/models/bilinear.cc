@@ -45,12 +45,7 @@ absl::StatusOr<Graph> GraphOf(const ModelRequest& request, DataSplit split, int6
 }
 
 absl::StatusOr<std::vector<Graph>> BuildBilinear(const ModelRequest& request, const OpRegistry& ops) {
-  OF_RETURN_IF_ERROR(CheckBatches("bilinear", request.batches));
-  std::vector<Graph> program;
-  OF_ASSIGN_OR_RETURN(program.emplace_back(), GraphOf(request, DataSplit::kTrain, request.batches.train, ops));
-  if (request.batches.evaluate == 0) return program;
-  OF_ASSIGN_OR_RETURN(program.emplace_back(), GraphOf(request, DataSplit::kValidation, request.batches.evaluate, ops));
-  return program;
+  return ProgramOf("bilinear", request, GraphOf, ops);
 }
 
 }  // namespace

@@ -19,4 +19,14 @@ const ModelDef* FindModel(absl::string_view name) {
   return nullptr;
 }
 
+absl::StatusOr<std::vector<Graph>> ProgramOf(absl::string_view model, const ModelRequest& request,
+                                             GraphOfSplit graph_of, const OpRegistry& ops) {
+  OF_RETURN_IF_ERROR(CheckBatches(model, request.batches));
+  std::vector<Graph> program;
+  OF_ASSIGN_OR_RETURN(program.emplace_back(), graph_of(request, DataSplit::kTrain, request.batches.train, ops));
+  if (request.batches.evaluate == 0) return program;
+  OF_ASSIGN_OR_RETURN(program.emplace_back(), graph_of(request, DataSplit::kValidation, request.batches.evaluate, ops));
+  return program;
+}
+
 }  // namespace oneflow

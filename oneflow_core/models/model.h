@@ -45,6 +45,13 @@ struct ModelDef {
   std::vector<FieldDef> fields = {};  // of a model that was added; others have theirs in proto/job.proto
 };
 
+// The graphs "train" and, if it is asked for, "evaluate", as `graph_of` makes them of a split. InvalidArgument naming
+// the model if a batch is none.
+using GraphOfSplit = absl::StatusOr<Graph> (*)(const ModelRequest& request, DataSplit split, int64_t batch,
+                                               const OpRegistry& ops);
+absl::StatusOr<std::vector<Graph>> ProgramOf(absl::string_view model, const ModelRequest& request,
+                                             GraphOfSplit graph_of, const OpRegistry& ops);
+
 // A classifier of images, and a model of text that continues it.
 inline ModelDef OfImages(std::string name, ModelBuilder build, ModelChecker check, std::string small) {
   return {

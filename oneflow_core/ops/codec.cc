@@ -96,9 +96,11 @@ absl::Status CheckIn(const char* name, int64_t number, int64_t least, int64_t mo
 }
 
 // Errors of the candidates of all tensors, one tensor after another, as `counts` and `bytes` are. `sizes`: how many
-// candidates each tensor has; `usual`: which of its own it has without a choice.
+// candidates each tensor has; `usual`: which of its own it has without a choice, unless there is an input for that.
 absl::StatusOr<Types> InferChooseCodes(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"errors", kFloat32, Exactly(1)}}));
+  std::vector<Operand> operands = {{"errors", kFloat32, Exactly(1)}};
+  if (c.inputs.size() > 1) operands.push_back({"usual", kIndex, Exactly(1)});
+  OF_RETURN_IF_ERROR(CheckOperands(c, operands));
   OF_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, IntsAttr(c.attrs, "sizes"));
   OF_ASSIGN_OR_RETURN(const std::vector<int64_t> usual, IntsAttr(c.attrs, "usual"));
   OF_ASSIGN_OR_RETURN(const double alpha, NumberAttr(c.attrs, "alpha"));
@@ -120,13 +122,15 @@ absl::StatusOr<Types> InferChooseCodes(const InferContext& c) {
     all += sizes[i];
   }
   OF_RETURN_IF_ERROR(CheckType("errors", c.inputs[0], {DType::kFloat32, {all}}, "attribute 'sizes'"));
+  const TensorType of_each = {DType::kInt32, {static_cast<int64_t>(sizes.size())}};
+  if (c.inputs.size() > 1) OF_RETURN_IF_ERROR(CheckType("usual", c.inputs[1], of_each, "attribute 'sizes'"));
   for (const char* name : {"counts", "bytes"}) {
     OF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IntsAttr(c.attrs, name));
     if (static_cast<int64_t>(numbers.size()) == all) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("attribute '", name, "' has ", numbers.size(), " numbers for ", all, " candidates"));
   }
-  return Outputs({{DType::kInt32, {static_cast<int64_t>(sizes.size())}}});
+  return Outputs({of_each});
 }
 
 }  // namespace

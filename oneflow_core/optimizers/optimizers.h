@@ -13,5 +13,6 @@ OptimizerRule MuonRule();
 OptimizerRule OptimisticRule();
 OptimizerRule ExtragradientRule();
 OptimizerRule MashaRule();
+OptimizerRule MashaBatchesRule();  // masha.cc too
 
 }  // namespace oneflow

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "oneflow_core/code_choice.h"
 #include "test/laws/layouts_law.h"
@@ -48,8 +49,16 @@ TEST_F(CodeChoicesTest, TheChoiceIsWhatTheErrorsOfTheGradientSay) {
   ASSERT_OK(Run(Mlp(), {"mesh={dp:2}", "save_gradients=" + dir_.File("gradients")}).status());
   ASSERT_OK_AND_ASSIGN(const testing::WeightFile gradients, testing::ReadWeightFile(dir_.File("gradients")));
   ASSERT_OK_AND_ASSIGN(const Codec* const codec, FindCodec("TOPK"));
-  for (const bool squared : {true, false}) {
-    SCOPED_TRACE(squared ? "squared" : "plain");
+  const struct {
+    const char* fields;
+    bool squared, relative, accordion;
+  } kCases[] = {{"budget: 'squared'", true, false, false},
+                {"budget: 'plain'", false, false, false},
+                {"budget: 'squared' relative: true", true, true, false},
+                {"budget: 'plain' relative: true", false, true, false},
+                {"accordion: 0.5", true, false, true}};
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.fields);
     const CompressOptions options = {
         .axis = "dp", .codec = "TOPK", .parameter = 0.05, .choice = ChoiceOptions{0.1, 10}};
     const Coding coding(options, *codec, 2);
@@ -62,25 +71,50 @@ TEST_F(CodeChoicesTest, TheChoiceIsWhatTheErrorsOfTheGradientSay) {
       std::sort(squares.begin(), squares.end());
       counts.push_back(coding.CountsOf(name, entry.type.shape));
       CodedTensor& tensor = tensors.emplace_back();
-      tensor.usual = counts.back().usual;
+      // There was no norm before the first choice.
+      tensor.usual = c.accordion ? static_cast<int>(counts.back().counts.size()) - 1 : counts.back().usual;
+      const double size = c.relative ? std::accumulate(squares.begin(), squares.end(), 0.0) : 1;
       for (size_t i = 0; i < counts.back().counts.size(); ++i) {
         double error = 0;
         for (size_t at = 0; at + counts.back().counts[i] < squares.size(); ++at) error += squares[at];
-        tensor.candidates.push_back({squared ? error : std::sqrt(error), counts.back().bytes[i]});
+        error /= size;
+        tensor.candidates.push_back({c.squared ? error : std::sqrt(error), counts.back().bytes[i]});
       }
     }
     const std::vector<int> want = ChooseCodes(tensors, 1);
     ASSERT_OK_AND_ASSIGN(
         const testing::Outcome got,
-        Run(With(Mlp(), absl::StrCat("family: TOPK default: 0.05 adaptive { every: 1 window: 1 budget: '",
-                                     squared ? "squared" : "plain", "' }")),
+        Run(With(Mlp(), absl::StrCat("family: TOPK default: 0.05 adaptive { every: 1 window: 1 ", c.fields, " }")),
             {"mesh={dp:2}"}));
     bool changes = false;
     for (size_t i = 0; i < tensors.size(); ++i) {
       EXPECT_THAT(got.choices.at(kMatricesOfMlp[i]), ElementsAre(counts[i].counts[want[i]])) << kMatricesOfMlp[i];
-      changes |= want[i] != tensors[i].usual;
+      changes |= want[i] != counts[i].usual;
     }
     EXPECT_TRUE(changes) << "a choice that is the usual one says nothing";
+  }
+}
+
+// Norms that hardly change leave room for the smallest codes only, which keep their own errors. At first nobody knows.
+TEST_F(CodeChoicesTest, AccordionTakesTheSmallestCodesWhileGradientsAreCalm) {
+  steps_ = 3;
+  for (const char* family : {"TOPK default: 0.05", "POWERSGD default: 4", "QUANT default: 4"}) {
+    SCOPED_TRACE(family);
+    const auto choices = [&](const char* accordion) {
+      const std::string compress =
+          absl::StrCat("family: ", family, " adaptive { every: 1 window: 1 accordion: ", accordion, " }");
+      return Run(With(Mlp(), compress), {"mesh={dp:2}"});
+    };
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome calm, choices("1000"));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome restless, choices("1e-9"));
+    ASSERT_EQ(calm.choices.size(), 3u);
+    for (const auto& [name, counts] : calm.choices) {
+      ASSERT_EQ(counts.size(), 3u);
+      EXPECT_EQ(counts[0], restless.choices.at(name)[0]) << name;
+      EXPECT_LT(counts[1], counts[0]) << name;
+      EXPECT_EQ(counts[2], counts[1]) << name;
+      EXPECT_GT(restless.choices.at(name)[2], counts[2]) << name;
+    }
   }
 }
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "actor/engine.h"
-#include "compiler/passes/edges/codec.h"
+#include "compiler/passes/edges/coding.h"
 #include "oneflow_core/functional.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/list_text.h"
@@ -113,30 +113,41 @@ TEST_F(CompressedGradientsTest, PowerSgdIsExactWhereGradientsHaveItsRank) {
   }
 }
 
+CompressOptions HalfOf(CompressOptions options, int ranks) {
+  options.participants = std::max(1, ranks / 2);
+  return options;
+}
+
 // The widths of Mlp(): 784 x 33, 33 x 17 and 17 x 10, and vectors, which travel as they are.
 TEST_F(CompressedGradientsTest, TheBytesThatMoveAreThoseOfTheCodes) {
   const std::vector<std::pair<double, double>> matrices = {{784, 33}, {33, 17}, {17, 10}};
   for (const int ranks : {2, 4}) {
     const std::vector<std::string> mesh = {absl::StrCat("mesh={dp:", ranks, "}")};
     ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Mlp(), mesh));
-    CompressOptions own = {"dp", "RANDK", 0.1};
-    own.own_seeds = true;
+    const CompressOptions own = {.axis = "dp", .codec = "RANDK", .parameter = 0.1, .own_seeds = true};
     for (const CompressOptions& options : {CompressOptions{"dp", "POWERSGD", 4},
                                            {"dp", "TOPK", 0.05},
                                            {"dp", "QUANT", 3},
                                            {"dp", "RANDK", 0.1},
                                            own,
-                                           {"dp", "PERMK", 0.1}}) {
-      SCOPED_TRACE(absl::StrCat(options.codec, options.own_seeds ? " with own seeds" : "", " on ", ranks));
+                                           {"dp", "PERMK", 0.1},
+                                           HalfOf(own, ranks),
+                                           HalfOf({"dp", "TOPK", 0.05}, ranks),
+                                           HalfOf({"dp", "PERMK", 0.1}, ranks)}) {
+      SCOPED_TRACE(absl::StrCat(options.codec, options.own_seeds ? " with own seeds" : "", ", ", options.participants,
+                                " of ", ranks));
       ASSERT_OK_AND_ASSIGN(const Codec* const codec, FindCodec(options.codec));
+      const Coding coding(options, *codec, ranks);
       double saved = 0;
-      for (const auto& [n, m] : matrices) saved += std::max(0.0, 4 * n * m - codec->bytes(n, m, ranks, options));
+      for (const auto& [n, m] : matrices) saved += std::max(0.0, 4 * n * m - coding.BytesOf(n, m, options));
       std::vector<std::string> settings = mesh;
       if (options.own_seeds) settings.push_back("compress.own_seeds=true");
+      settings.push_back(absl::StrCat("compress.participants=", options.participants));
       ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(With(Mlp(), options.codec, options.parameter), settings));
-      EXPECT_EQ(coded.stats.bytes_moved, coded.predicted_bytes);
+      // A plan has room for codes of all ranks.
+      EXPECT_EQ(coded.stats.bytes_moved<coded.predicted_bytes, options.participants> 0);
       // An all-reduce of N bytes moves 2 (ranks - 1) N.
-      EXPECT_EQ(static_cast<double>(exact.predicted_bytes - coded.predicted_bytes) / steps_, 2 * (ranks - 1) * saved);
+      EXPECT_EQ(static_cast<double>(exact.predicted_bytes - coded.stats.bytes_moved) / steps_, 2 * (ranks - 1) * saved);
     }
   }
 }
@@ -226,9 +237,10 @@ TEST_F(CompressedGradientsTest, TopKIsTheAuthorsAlgorithm) {
 // The gradient of a sum that is linear in w is the same in every step, so that all that was given is known.
 TEST_F(CompressedGradientsTest, WhatWasUsedAndWhatIsLeftIsWhatWasGiven) {
   const Values x = Drawn(kRows * kInputs, 1), y = Drawn(kRows * kOutputs, 2), start = Drawn(kInputs * kOutputs, 3);
-  for (const CompressOptions& compress : {CompressOptions{"dp", "POWERSGD", 1}, {"dp", "TOPK", kDensity}}) {
-    for (const int ranks : {1, 2, 4}) {
-      SCOPED_TRACE(absl::StrCat(compress.codec, " on ", ranks));
+  const CompressOptions top_k = {"dp", "TOPK", kDensity};
+  for (const int ranks : {1, 2, 4}) {
+    for (const CompressOptions& compress : {CompressOptions{"dp", "POWERSGD", 1}, top_k, HalfOf(top_k, ranks)}) {
+      SCOPED_TRACE(absl::StrCat(compress.codec, ", ", compress.participants, " of ", ranks));
       ASSERT_OK_AND_ASSIGN(Graph graph, LinearIn(ops_, x, y, start));
       ASSERT_OK_AND_ASSIGN(const auto states, Train(std::move(graph), compress, ranks, {"", "/compress/error"}));
       double most_left = 0;
@@ -273,12 +285,16 @@ TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
     }
   }
   const auto [least, largest] = std::minmax_element(gradient.begin(), gradient.end());
-  CompressOptions own = {"dp", "RANDK", 0.25};
-  own.own_seeds = true;
-  for (const CompressOptions& compress :
-       {CompressOptions{"dp", "QUANT", 2, 8}, {"dp", "RANDK", 0.25}, own, {"dp", "PERMK", 0.25}}) {
-    for (const int ranks : {1, 2, 4}) {
-      SCOPED_TRACE(absl::StrCat(compress.codec, " on ", ranks));
+  const CompressOptions own = {.axis = "dp", .codec = "RANDK", .parameter = 0.25, .own_seeds = true};
+  const CompressOptions in_turn = {"dp", "PERMK", 0.25};
+  for (const int ranks : {1, 2, 4}) {
+    for (const CompressOptions& compress : {CompressOptions{"dp", "QUANT", 2, 8},
+                                            {"dp", "RANDK", 0.25},
+                                            own,
+                                            in_turn,
+                                            HalfOf(own, ranks),
+                                            HalfOf(in_turn, ranks)}) {
+      SCOPED_TRACE(absl::StrCat(compress.codec, ", ", compress.participants, " of ", ranks));
       ASSERT_OK_AND_ASSIGN(Graph graph, LinearIn(ops_, x, y, start));
       ASSERT_OK_AND_ASSIGN(const auto states, Train(std::move(graph), compress, ranks, {""}));
       double most_apart = 0;
@@ -287,8 +303,9 @@ TEST_F(CompressedGradientsTest, CodesWithoutMemoryAreRightOnAverage) {
         // A level of two bits is a third of the range, of the sum and of each rank's addend, whose ranges are of the
         // order of the sum's; an element that is drawn for four has a deviation of sqrt(3) of itself.
         const double of_level = (ranks + 1) * (*largest - *least) / 3;
-        // Those of ranks that draw for themselves are of their addends.
-        const double of_addends = std::sqrt(3) * (*largest - *least);
+        // Those of ranks that draw for themselves are of their addends; half of the ranks send twice as much.
+        const double turns = compress.participants == 0 ? 1 : ranks / static_cast<double>(compress.participants);
+        const double of_addends = std::sqrt(4 * turns - 1) * (*largest - *least);
         const double deviation = compress.codec == "QUANT" ? of_level
                                  : compress.own_seeds || compress.codec == "PERMK"
                                      ? of_addends
@@ -349,6 +366,11 @@ TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
           "compress.groups, '*': is to be exact, and to have a rank of 2; it can be only one of both");
   refused(config, {"compress.groups={match: '*' value: 2.5}"},
           "compress.groups, '*': the rank of POWERSGD is 2.5 but must be a whole number in [1, 1048576]");
+  refused(config, {"compress.participants=1"}, "compress.participants: is for TOPK, for PERMK, and for RANDK with own");
+  refused(config, {"compress={family: TOPK default: 0.1 participants: 3}", "mesh={dp:2}"},
+          "compress.participants is 3 but there are 2 ranks along 'dp'");
+  refused(config, {"compress={family: TOPK default: 0.1 participants: 1 adaptive {}}", "mesh={dp:2}"},
+          "compress.participants: not with compress.adaptive");
   refused(config, {"precision.compute=F16"}, "gradients of a scaled loss (precision.compute F16) cannot be compressed");
   refused(config, {"mesh={axes { name: 'a' size: 2 role: 'batch' } axes { name: 'b' size: 2 role: 'batch' }}"},
           "compress.axis is 'dp': the mesh has 'a' and 'b' for that; name one of them");

@@ -3,7 +3,9 @@
 // anchor, or to a shift, lead to the same solution, by as many bytes as the plan says.
 #include <cmath>
 #include <functional>
+#include <random>
 
+#include "absl/strings/str_format.h"
 #include "actor/data/game.h"
 #include "compiler/points.h"
 #include "gmock/gmock.h"
@@ -136,6 +138,131 @@ TEST_F(GamesTest, MashaStepsAsItsFormula) {
   ExpectDistances("masha { probability: 0.2 }", 0.4, want);
 }
 
+// Samples whose inputs one adversary moves; all of them are in every batch.
+class RobustRegressionByHand {
+ public:
+  static constexpr int kSamples = 24, kFeatures = 3;
+  static constexpr double kDecay = 0.05, kPenalty = 6;
+
+  RobustRegressionByHand() : x_(kSamples * kFeatures), target_(kSamples) {
+    std::mt19937 random(5);
+    const auto draw = [&] { return (static_cast<int>(random() % 257) - 128) / 128.0; };
+    for (int i = 0; i < kSamples; ++i) {
+      for (int j = 0; j < kFeatures; ++j) x_[i * kFeatures + j] = draw();
+      target_[i] = 0.5 + x_[i * kFeatures] - 0.75 * x_[i * kFeatures + 1] + draw() / 8;
+    }
+  }
+
+  std::string Csv() const {
+    std::string rows = "a,b,c,target\n";
+    for (int i = 0; i < kSamples; ++i) {
+      for (int j = 0; j < kFeatures; ++j) absl::StrAppend(&rows, absl::StrFormat("%.9f,", x_[i * kFeatures + j]));
+      absl::StrAppend(&rows, absl::StrFormat("%.9f\n", target_[i]));
+    }
+    return rows;
+  }
+
+  // z: weight, shift. The loss there, and (its gradient by the first two, against that by the shift).
+  double At(const Values& z, Values& f) const {
+    f.assign(2 * kFeatures, 0);
+    double loss = 0;
+    for (int j = 0; j < kFeatures; ++j) {
+      loss += kDecay / 2 * z[j] * z[j] - kPenalty / 2 * z[kFeatures + j] * z[kFeatures + j];
+      f[j] = kDecay * z[j];
+      f[kFeatures + j] = kPenalty * z[kFeatures + j];
+    }
+    for (int i = 0; i < kSamples; ++i) {
+      double apart = -target_[i];
+      for (int j = 0; j < kFeatures; ++j) apart += (x_[i * kFeatures + j] + z[kFeatures + j]) * z[j];
+      loss += apart * apart / 2 / kSamples;
+      for (int j = 0; j < kFeatures; ++j) {
+        f[j] += apart * (x_[i * kFeatures + j] + z[kFeatures + j]) / kSamples;
+        f[kFeatures + j] -= apart * z[j] / kSamples;
+      }
+    }
+    return loss;
+  }
+
+ private:
+  Values x_, target_;
+};
+
+TEST_F(GamesTest, RobustRegressionStepsAsItsFormula) {
+  const RobustRegressionByHand game;
+  Values z(2 * RobustRegressionByHand::kFeatures, 0), want, f;
+  for (int i = 0; i < steps_; ++i) {
+    game.At(z, f);
+    const Values half = Plus(z, -0.1, f);
+    want.push_back(game.At(half, f));
+    z = Plus(z, -0.1, f);
+  }
+  EXPECT_GT(std::abs(z[RobustRegressionByHand::kFeatures]), 1e-2) << "nobody moves inputs";
+  const std::string job = absl::StrCat(
+      "data { csv { path: '", dir_.Write("rows.csv", game.Csv()),
+      "' validation_fraction: 0 features: ['a', 'b', 'c'] target: 'target' } } model { robust_regression { decay: ",
+      game.kDecay, " penalty: ", game.kPenalty, " } } train { batch_size: ", game.kSamples,
+      " optimizer { extragradient {} groups { match: 'shift' ascent: true } } schedule { learning_rate: 0.1 } }");
+  for (const char* mesh : {"mesh={}", "mesh={dp: 2}", "mesh={dp: 4}"}) {
+    SCOPED_TRACE(mesh);
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome got, Run(job, {mesh}));
+    ASSERT_EQ(got.losses.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got.losses[i], want[i], 1e-5 * want[i] + 1e-6) << "step " << i;
+  }
+}
+
+// Of batches that are all of the data a gradient at the anchor is the same in every step.
+TEST_F(GamesTest, MashaOfBatchesIsMashaWhereTheyAreWhole) {
+  for (const char* compress :
+       {"", "compress={family: RANDK default: 0.34 own_seeds: true}", "compress={family: TOPK default: 0.34}"}) {
+    SCOPED_TRACE(compress);
+    std::vector<std::string> settings = {"mesh={dp: 4}", "data.game.condition=4"};
+    if (*compress != '\0') settings.push_back(compress);
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome masha, Run(Job("masha { probability: 0.3 }", 0.15), settings));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome same,
+                         Run(Job("masha_batches { probability: 0.3 batches: 2 }", 0.15), settings));
+    const Values &want = masha.fetched.at("distance"), &got = same.fetched.at("distance");
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4 * want[i] + 1e-6) << "step " << i;
+  }
+}
+
+// A sixth of the samples in a batch, all six before an anchor moves: it finds the solution, to the rounding of its
+// gradients, where steps by the gradients of single batches stay as far as these differ.
+TEST_F(GamesTest, MashaOfBatchesFindsTheSolutionByPartsOfTheData) {
+  const RobustRegressionByHand game;
+  Values solution(2 * RobustRegressionByHand::kFeatures, 0), f;
+  for (int i = 0; i < 20000; ++i) {
+    game.At(solution, f);
+    game.At(Plus(solution, -0.1, f), f);
+    solution = Plus(solution, -0.1, f);
+  }
+  steps_ = 1500;
+  const auto distance = [&](const std::string& optimizer, const std::string& compress) -> absl::StatusOr<double> {
+    const std::string job = absl::StrCat(
+        "data { csv { path: '", dir_.Write("rows.csv", game.Csv()),
+        "' validation_fraction: 0 features: ['a', 'b', 'c'] target: 'target' } } model { robust_regression { decay: ",
+        game.kDecay, " penalty: ", game.kPenalty, " } } train { batch_size: 4 optimizer { ", optimizer,
+        " groups { match: 'shift' ascent: true } } schedule { learning_rate: 0.05 } } save_weights: '",
+        dir_.File("ended"), "' ", compress);
+    OF_RETURN_IF_ERROR(Run(job, {"mesh={dp: 2}"}).status());
+    OF_ASSIGN_OR_RETURN(const testing::WeightFile ended, testing::ReadWeightFile(dir_.File("ended")));
+    double away = 0;
+    size_t next = 0;
+    for (const char* name : {"weight", "shift"}) {
+      const testing::WeightFile::Entry& entry = ended.tensors.at(name);
+      for (int64_t i = 0; i < entry.type.shape.count(); ++i)
+        away += std::pow(entry.as<float>()[i] - solution[next++], 2);
+    }
+    return std::sqrt(away);
+  };
+  ASSERT_OK_AND_ASSIGN(const double exact, distance("masha_batches { probability: 0.2 batches: 6 }", ""));
+  EXPECT_LT(exact, 1e-4);
+  ASSERT_OK_AND_ASSIGN(const double coded, distance("masha_batches { probability: 0.2 batches: 6 }",
+                                                    "compress { family: RANDK default: 0.5 own_seeds: true }"));
+  EXPECT_LT(coded, 1e-4);
+  ASSERT_OK_AND_ASSIGN(const double single, distance("extragradient {}", ""));
+  EXPECT_GT(single, 1e-3);
+}
+
 // Weight decay is part of the operator, at the point where it is taken.
 TEST_F(GamesTest, WeightDecayIsOfThePoint) {
   const double decay = 0.1;
@@ -168,6 +295,10 @@ TEST_F(GamesTest, CodesOfDifferencesFindTheSolution) {
       {"masha { probability: 0.3 }", "{family: RANDK default: 0.34}", true},
       {"masha { probability: 0.3 }", "{family: PERMK default: 0.34}", true},
       {"masha { probability: 0.3 }", "{family: TOPK default: 0.34}", true},
+      {"masha { probability: 0.3 }", "{family: RANDK default: 0.34 own_seeds: true participants: 2}", true},
+      {"masha { probability: 0.3 }", "{family: PERMK default: 0.34 participants: 3}", true},
+      {"masha { probability: 0.3 }", "{family: TOPK default: 0.34 participants: 2}", true},
+      {"extragradient {}", "{family: RANDK default: 0.34 own_seeds: true shift_rate: 0.15 participants: 2}", true},
       {"extragradient {}", "{family: RANDK default: 0.34 own_seeds: true shift_rate: 0.3}", true},
       {"extragradient {}", "{family: TOPK default: 0.34 shift_rate: 0.3}", true},
       {"extragradient {}", "{family: RANDK default: 0.34 own_seeds: true}", false},
@@ -199,6 +330,9 @@ TEST_F(GamesTest, WhatCannotBeIsRefused) {
       {Job("sgd {} groups { match: 'x' masha { probability: 0.2 } } groups { match: 'z' }", 0.1), "mesh={}", "'z'"},
       {Job("masha { probability: 0.2 } groups { match: 'x' masha { probability: 0.3 } }", 0.1), "mesh={}",
        "all anchors move by one coin"},
+      {Job("masha_batches {} groups { match: 'x' masha {} }", 0.1), "mesh={}", "not beside masha_batches"},
+      {Job("masha {} groups { match: 'x' masha_batches {} }", 0.1), "mesh={}", "not beside masha"},
+      {Job("masha_batches { batches: 2.5 }", 0.1), "mesh={}", "2.5 is no whole number"},
       {Job("extragradient {}", 0.1), "data.game={dimension: 1024 workers: 17}",
        "a game of dimension 1024 with 17 workers has 17 matrices of 1024 x 1024, but may have at most 16777216"},
       {Job("extragradient {}", 0.1), "train.optimizer.groups={match: 'y' frozen: true ascent: true}", "frozen"},

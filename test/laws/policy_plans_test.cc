@@ -76,8 +76,15 @@ class PolicyJob {
                                              "PERMK default: 0.1"};
     const int code = model_.Draw(6);
     std::string fields = absl::StrCat("family: ", kCodes[code]);
-    if (steps_alone && code < 3 && model_.Draw(2) == 0) absl::StrAppend(&fields, " adaptive { every: 2 window: 1 }");
+    const bool of_ranks = code == 1 || code > 3;
+    if (steps_alone && code < 3 && model_.Draw(2) == 0) {
+      absl::StrAppend(&fields, " adaptive { every: 2 window: 1 }");
+    } else if (of_ranks && model_.Draw(2) == 0) {
+      absl::StrAppend(&fields, " participants: 1");
+    }
     if (steps_alone && model_.Draw(3) == 0) absl::StrAppend(&fields, " warmup_steps: 2");
+    if (model_.Draw(3) == 0) absl::StrAppend(&fields, " stages { bits: 4 bucket: 32 }");
+    if (model_.Draw(3) == 0) absl::StrAppend(&fields, " weights { bits: 4 bucket: 32 }");
     return absl::StrCat("compress { axis: 'dp' ", fields, " }");
   }
 

@@ -377,6 +377,16 @@ class ParityTest(unittest.TestCase):
                               [["mesh={dp:2}", "cluster.processes=2"], ["mesh={dp:2 tp:2}", "cluster.processes=2"]],
                               batch=8, clip_norm=1.0, floor=1e-9)
 
+    # Of one loss both would want it to be small here: that its gradients are right is what this says.
+    def test_gan(self):
+        for loss in ("non_saturating", "minimax"):
+            self.check_images(text("model.gan", latent=6, widths="[20, 12]", loss=f"'{loss}'"),
+                              ref.gan(latent=6, minimax=loss == "minimax"),
+                              lambda p: torch.optim.AdamW(decayed(p, 0.1), betas=(0.9, 0.99), eps=1e-5),
+                              ["train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}"],
+                              [["mesh={dp:2}", "cluster.processes=2"], ["mesh={dp:2 tp:2}", "cluster.processes=2"]],
+                              clip_norm=1.0, floor=1e-9)
+
     def test_vit_on_images_of_three_channels(self):
         with tempfile.TemporaryDirectory() as folder:
             images, labels = os.path.join(folder, "images.gz"), os.path.join(folder, "labels.gz")

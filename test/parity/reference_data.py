@@ -53,6 +53,13 @@ def normal(key, step, index):
     return np.sqrt(np.float32(-2) * np.log(np.float32(1) - u[0])) * np.cos(np.float32(6.2831853) * u[1])
 
 
+def normal_like(shape, name, seed, step):
+    """Normal numbers of the node of that name, of two draws each."""
+    draws = uniform(random_key(seed, fingerprint(name)), step, np.arange(2 * int(np.prod(shape)))).reshape(-1, 2)
+    u, v = torch.tensor(draws).double().unbind(1)
+    return ((-2 * torch.log(1 - u)).sqrt() * torch.cos(2 * torch.pi * v)).reshape(shape)
+
+
 def dropout(x, rate, name, seed, step):
     """Element i of the whole batch is kept if its own draw is not below the rate; the key is the node's name."""
     if rate == 0:

@@ -9,7 +9,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from reference_data import dropout
+from reference_data import dropout, normal_like
 
 
 def linear(w, name, x):
@@ -382,6 +382,23 @@ def hidden_layers(w, scope, x):
         x = F.relu(linear(w, f"{scope}fc{i}", x))
         i += 1
     return x
+
+
+def gan(latent, minimax, seed=1):
+    """Returns its loss."""
+    def player(w, name, x):
+        return linear(w, f"{name}/head", hidden_layers(w, f"{name}/", x))
+
+    def loss(w, step, images, labels):
+        fixed = {name: weight.detach() for name, weight in w.items()}
+        made = player(w, "generator", normal_like((len(images), latent), "normal_like", seed, step))
+        told = F.softplus(-player(w, "discriminator", images.flatten(1))).mean()
+        if minimax:
+            return -(told + F.softplus(player(w, "discriminator", made)).mean())
+        of_made = F.softplus(player(w, "discriminator", made.detach())).mean()
+        return told + of_made + F.softplus(-player(fixed, "discriminator", made)).mean()
+
+    return loss
 
 
 def mlp(w, step, images, labels):

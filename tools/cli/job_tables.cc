@@ -98,6 +98,15 @@ Row NodeRow(const pb::Node& node) {
           absl::StrJoin(node.jobs(), " ")};
 }
 
+// Numbers of codes: ranks, bits or elements.
+std::string CodesTable(const pb::DescribeReply& job) {
+  std::vector<Row> rows = {{"matrix", absl::StrCat("code since step ", job.codes(0).step() + 1)}};
+  for (const pb::FetchedValue& code : job.codes()) {
+    rows.push_back({Visible(code.name()), code.values_size() == 1 ? absl::StrCat(code.values(0)) : ""});
+  }
+  return Table(rows);
+}
+
 }  // namespace
 
 std::string JobsTable(const std::vector<pb::JobStatus>& jobs, bool colour) {
@@ -142,6 +151,7 @@ std::string JobText(const pb::DescribeReply& job, const std::string& ended) {
                     absl::StrCat(worker.phases_done()), worker.state()});
   }
   if (rows.size() > 1) absl::StrAppend(&text, "\n", Table(rows));
+  if (job.codes_size() > 0) absl::StrAppend(&text, "\n", CodesTable(job));
   if (!job.has_spec()) return absl::StrCat(text, "\nits config is no longer kept\n");
   return absl::StrCat(text, "\n", job.spec().config());
 }

@@ -13,6 +13,7 @@
 #include "actor/data/source.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/program.h"
+#include "compiler/points.h"
 #include "oneflow_core/data/data_kind.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
@@ -204,6 +205,13 @@ absl::StatusOr<CompileOptions> LayOut(const SourcedConfig& config, const Program
     smaller.config.mutable_train()->set_micro_batches(stage.micro_batches);
     OF_ASSIGN_OR_RETURN(Schedule schedule, PipelineOf(smaller));
     options.own_steps[stage.plan] = {stage.micro_batches, std::move(schedule)};
+  }
+  if (const int batches = AnchorBatches(c); batches > 1) {
+    const int micro_batches = std::max(1, options.micro_batches) * batches;
+    SourcedConfig larger = config;
+    larger.config.mutable_train()->set_micro_batches(micro_batches);
+    OF_ASSIGN_OR_RETURN(Schedule schedule, PipelineOf(larger));
+    options.own_steps[kAnchorPlan] = {micro_batches, std::move(schedule)};
   }
   if (!c.slots().empty()) {
     OF_ASSIGN_OR_RETURN_AT(options.slots, ReadSlots(c.slots()), config.Where("slots"));

@@ -1,6 +1,7 @@
 #include "tools/job/points.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/points.h"
@@ -11,12 +12,39 @@
 namespace oneflow {
 namespace {
 
-double ProbabilityOf(const UpdateOptions& update) {
-  double probability = 0;
+// `fallback` of a rule that has no such attribute.
+double NumberOf(const UpdateOptions& update, absl::string_view name, double fallback) {
   for (const OptimizerAttribute& attribute : FindOptimizerRule(update.rule)->attributes) {
-    if (attribute.name == "probability") probability = update.attributes.Double(attribute.name, attribute.value);
+    if (attribute.name == name) return update.attributes.Double(attribute.name, attribute.value);
   }
-  return probability;
+  return fallback;
+}
+
+double ProbabilityOf(const UpdateOptions& update) { return NumberOf(update, "probability", 0); }
+double BatchesOf(const UpdateOptions& update) { return NumberOf(update, kAnchorBatches, 1); }
+
+// What coins, batches and codes have to be alike for.
+void CheckAlike(const UpdateOptions& anchored, const UpdateOptions& update, const std::string& field, Checker& check) {
+  const OptimizerRule* const rule = FindOptimizerRule(update.rule);
+  if (rule == nullptr || update.frozen) return;
+  const std::string of = absl::StrCat(field, ".", update.rule);
+  const bool by_batches = FindOptimizerRule(anchored.rule)->half_point != nullptr || rule->half_point != nullptr;
+  check.Require(!by_batches || update.rule == anchored.rule, of,
+                absl::StrCat("not beside ", anchored.rule,
+                             ": where an anchor's gradient is of many batches, all have "
+                             "that rule"));
+  if (rule->anchor == nullptr || !by_batches) {
+    const bool same = rule->anchor == nullptr || ProbabilityOf(update) == ProbabilityOf(anchored);
+    check.Require(same, absl::StrCat(of, ".probability"),
+                  absl::StrCat("is ", ProbabilityOf(update), " here and ", ProbabilityOf(anchored),
+                               " for other variables; all anchors move by one coin"));
+    return;
+  }
+  for (const char* name : {"probability", kAnchorBatches}) {
+    const double here = NumberOf(update, name, 0), there = NumberOf(anchored, name, 0);
+    check.Require(here == there, absl::StrCat(of, ".", name),
+                  absl::StrCat("is ", here, " here and ", there, " for other variables; all anchors move by one coin"));
+  }
 }
 
 void AddWithoutFetches(const std::string& name, Program& program) {
@@ -42,17 +70,19 @@ void CheckPoints(const pb::JobConfig& config, Checker& check) {
   check.Require(anchored == nullptr || config.compress().shift_rate() == 0, "compress.shift_rate",
                 "the optimizer says already what codes are differences to");
   if (anchored == nullptr) return;
-  const double probability = ProbabilityOf(*anchored);
-  const auto check_same = [&](const UpdateOptions& update, const std::string& field) {
-    const OptimizerRule* const rule = FindOptimizerRule(update.rule);
-    if (rule == nullptr || rule->anchor == nullptr || ProbabilityOf(update) == probability) return;
-    check.Require(false, field,
-                  absl::StrCat("is ", ProbabilityOf(update), " here and ", probability,
-                               " for other variables; all anchors move by one coin"));
-  };
+  check.Require(BatchesOf(*anchored) == std::floor(BatchesOf(*anchored)),
+                absl::StrCat("train.optimizer.", anchored->rule, ".", kAnchorBatches),
+                absl::StrCat(BatchesOf(*anchored), " is no whole number"));
+  CheckAlike(*anchored, optimizer, "train.optimizer", check);
   for (size_t i = 0; i < optimizer.groups.size(); ++i) {
-    check_same(optimizer.groups[i], absl::StrCat("train.optimizer.groups[", i, "].masha.probability"));
+    CheckAlike(*anchored, optimizer.groups[i], absl::StrCat("train.optimizer.groups[", i, "]"), check);
   }
+}
+
+int AnchorBatches(const pb::JobConfig& config) {
+  const OptimizerOptions optimizer = OptimizerOf(config.train().optimizer());
+  const UpdateOptions* const anchored = AnchoredUpdate(optimizer);
+  return anchored == nullptr ? 1 : static_cast<int>(BatchesOf(*anchored));
 }
 
 void AddPointSteps(const pb::JobConfig& config, Program& program) {

@@ -17,6 +17,9 @@ void CheckPoints(const pb::JobConfig& config, Checker& check);
 // Adds the graphs of half steps and of anchors to a program that trains, if its rules want some. They fetch nothing.
 void AddPointSteps(const pb::JobConfig& config, Program& program);
 
+// Of how many batches the gradient at an anchor is; 1 without one.
+int AnchorBatches(const pb::JobConfig& config);
+
 // When the plans run: in the job's phase of training.
 void FillPoints(const pb::JobConfig& config, pb::JobSpec& spec);
 

@@ -48,7 +48,8 @@ void CheckSync(const pb::JobConfig& config, Checker& check) {
   check.Require(!config.check_replicas(), "check_replicas", "not with sync: the groups' weights differ");
   check.Require(config.restart().meshes().empty() && config.restart().least_devices() == 0, "restart",
                 "not on other meshes with sync: every group has a state of its own");
-  check.Require(!config.has_compress() || WithDefaults(config.compress()).axis() != WithDefaults(config.sync()).axis(),
+  const bool compresses = config.compress().family() != pb::Compress::NONE || config.compress().has_weights();
+  check.Require(!compresses || WithDefaults(config.compress()).axis() != WithDefaults(config.sync()).axis(),
                 "compress.axis", "is that of sync, along which no gradients are summed");
 }
 

@@ -34,6 +34,8 @@ namespace oneflow {
 struct CodeSize {
   int64_t room = 0;  // Codec::count of the largest candidate; 0 of a codec without it
   Tensor used = {};  // i32[], how many travel; invalid: all
+  // f32[ranks], 1 for a rank that sends a code, 0 for others; invalid: all send. At most one of both is valid.
+  Tensor senders = {};
 };
 
 struct Codec;
@@ -55,6 +57,8 @@ class CodecStep {
   int64_t rows() const { return addends_.shape()[0]; }
   int64_t columns() const { return addends_.shape()[1]; }
   int64_t room() const { return size_.room; }
+  // The inverse of a rank's probability to send a code.
+  double turns() const;
 
   // State that all ranks have alike.
   Tensor State(absl::string_view suffix, const Shape& shape, absl::string_view init);
@@ -76,7 +80,8 @@ class CodecStep {
   Tensor OwnRows(const Tensor& x);
   // x with all rows on all ranks.
   Tensor Everywhere(const Tensor& x);
-  // The same of x [ranks, room], of whose columns those that are used travel: behind them are zeros.
+  // The same of x [ranks, room], of whose columns those that are used travel: behind them are zeros. Of a rank that
+  // sends no code none is used.
   Tensor EverywhereUsed(const Tensor& x);
   // x [ranks, room] with zeros behind the columns that are used.
   Tensor OnlyUsed(const Tensor& x);
@@ -100,6 +105,7 @@ class CodecStep {
 
  private:
   SbpHint Along(Sbp sbp, bool split, int shift) const;
+  bool AllTravel() const { return !size_.used.valid() && !size_.senders.valid(); }
   Tensor KeepUsed(const Tensor& x);
 
   GraphEditor& editor_;
@@ -110,7 +116,7 @@ class CodecStep {
   const CompressOptions& options_;
   const CodeSize size_;
   Tensor sent_;
-  Tensor counts_;  // size_.used for each rank, which all ranks have: so no counts travel
+  Tensor counts_;  // of columns that are used, by rank: all ranks have them, so no counts travel
 };
 
 struct Codec {

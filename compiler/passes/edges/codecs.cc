@@ -84,18 +84,26 @@ Tensor CodecStep::OwnRows(const Tensor& x) { return x.To({{axis_, Sbp::Split(0)}
 
 Tensor CodecStep::Everywhere(const Tensor& x) { return x.To({{axis_, Sbp::Broadcast()}}); }
 
+double CodecStep::turns() const {
+  return options_.participants == 0 ? 1 : static_cast<double>(ranks_) / static_cast<double>(options_.participants);
+}
+
 Tensor CodecStep::KeepUsed(const Tensor& x) {
-  if (!counts_.valid()) counts_ = Made(BroadcastTo(Reshape(size_.used, {1}), {ranks_}), Sbp::Broadcast());
+  if (!counts_.valid()) {
+    counts_ = size_.senders.valid() ? Cast(Scale(size_.senders, static_cast<double>(x.shape()[1])), DType::kInt32)
+                                    : BroadcastTo(Reshape(size_.used, {1}), {ranks_});
+    Made(counts_, Sbp::Broadcast());
+  }
   return Made(KeepRows(x, counts_), Sbp::Split(0));
 }
 
 Tensor CodecStep::EverywhereUsed(const Tensor& x) {
-  if (!size_.used.valid()) return Everywhere(x);
+  if (AllTravel()) return Everywhere(x);
   return Made(PadRows(Everywhere(KeepUsed(x))), Sbp::Broadcast());
 }
 
 Tensor CodecStep::OnlyUsed(const Tensor& x) {
-  if (!size_.used.valid()) return x;
+  if (AllTravel()) return x;
   return Made(PadRows(KeepUsed(x)), Sbp::Split(0));
 }
 

@@ -51,11 +51,16 @@ CompressOptions Coding::OptionsOf(const std::string& variable) const {
   return options;
 }
 
+double Coding::BytesOf(double n, double m, const CompressOptions& options) const {
+  const double share = options.participants == 0 ? 1 : static_cast<double>(options.participants) / ranks_;
+  return codec_.bytes(n, m, ranks_, options) * share;
+}
+
 bool Coding::IsCoded(const std::string& variable, const Shape& shape) const {
   const CompressGroup* const group = GroupOf(variable);
   if (shape.rank() < 2 || shape.count() == 0 || (group != nullptr && group->exact)) return false;
   const auto [n, m] = SizeOf(shape);
-  return codec_.bytes(n, m, ranks_, OptionsOf(variable)) < 4 * n * m;
+  return BytesOf(n, m, OptionsOf(variable)) < 4 * n * m;
 }
 
 CodeCounts Coding::CountsOf(const std::string& variable, const Shape& shape) const {

@@ -23,6 +23,8 @@ class Coding {
 
   // The group of a variable; null: none has it.
   const CompressGroup* GroupOf(const std::string& variable) const;
+  // Bytes of an all-reduce of its codes, on average over the ranks that send.
+  double BytesOf(double n, double m, const CompressOptions& options) const;
   // What its codec is asked for.
   CompressOptions OptionsOf(const std::string& variable) const;
   // A matrix or larger, whose codes are fewer bytes than its elements, and which is not to be exact.

@@ -87,10 +87,15 @@ Tensor SumOfOwn(CodecStep& step, const Strata& strata, const Tensor& drawn_of_al
   const Tensor x = Reshape(step.InAddends(step.addends(), /*split=*/false), {strata.elements});
   const Tensor drawn = step.Made(drawn_of_all, Sbp::Broadcast()), own_drawn = step.OwnRows(drawn);
   const Tensor rows = InStrata(step.AsRows(x), strata.count, strata.size);
-  const Tensor own = Scale(step.Made(TakeAlong(rows, own_drawn), own_row), static_cast<double>(strata.size));
-  const Tensor sent = step.Made(PutAlong(own, own_drawn, strata.size), own_row);
+  const double times = static_cast<double>(strata.size) * step.turns();
+  const Tensor taken = Scale(step.Made(TakeAlong(rows, own_drawn), own_row), times);
+  const Tensor own = step.OnlyUsed(Reshape(taken, {step.ranks(), strata.count}));
+  const auto placed = [&](const Tensor& values, const Tensor& where, Sbp sbp) {
+    return step.Made(PutAlong(Reshape(values, {step.ranks(), strata.count, 1}), where, strata.size), sbp);
+  };
+  const Tensor sent = placed(own, own_drawn, own_row);
   step.set_sent(Slice(Reshape(sent, {step.ranks(), strata.count * strata.size}), 1, 0, strata.elements));
-  const Tensor all = step.Made(PutAlong(step.Everywhere(own), drawn, strata.size), Sbp::Broadcast());
+  const Tensor all = placed(step.EverywhereUsed(own), drawn, Sbp::Broadcast());
   return InPlace(step, ReduceSum(all, {0}), strata);
 }
 

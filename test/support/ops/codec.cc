@@ -119,6 +119,8 @@ addends(f32[]) {count=1} = f32[1]
 addends(f32[2]) {count=0} ! attribute 'count' is 0 but must be at least 1
 addends(i32[2]) {count=2} ! x is i32[2] but must be f32
 choose_codes(f32[3]) {alpha=1.0 bytes=[4,8,6] counts=[1,2,5] sizes=[2,1] usual=[1,0]} = i32[2]
+choose_codes(f32[3] i32[2]) {alpha=1.0 bytes=[4,8,6] counts=[1,2,5] sizes=[2,1] usual=[1,0]} = i32[2]
+choose_codes(f32[1] i32[2]) {alpha=1.0 sizes=[1] usual=[0]} ! usual is i32[2] but attribute 'sizes' needs i32[1]
 choose_codes(f32[1]) {alpha=0.5 sizes=[1] usual=[0]} ! attribute 'alpha' is 0.5 but must be at least 1
 choose_codes(f32[1]) {alpha=1.0 sizes=[1] usual=[]} ! attribute 'usual' has 0 numbers, but 'sizes' has 1
 choose_codes(f32[1]) {alpha=1.0 sizes=[0] usual=[0]} ! attribute 'sizes' has 0 but must be in [1, 10000]

@@ -58,6 +58,9 @@ TEST(JobTextTest, SaysWhereWorkersAreAndWhatItWaitsFor) {
   worker.set_daemon("d0"), worker.set_pid(4711), worker.set_state("running");
   EXPECT_THAT(JobText(about), ContainsRegex("0 +d0 +4711 +0 +running\n"));
   EXPECT_THAT(JobText(about), HasSubstr("\n\nmodel { gpt {} }\n"));
+  pb::FetchedValue& code = *about.add_codes();
+  code.set_name("h0/mlp/up/weight"), code.set_step(199), code.add_values(6);
+  EXPECT_THAT(JobText(about), ContainsRegex("matrix +code since step 200\nh0/mlp/up/weight +6\n"));
 }
 
 TEST(NodesTableTest, SaysWhatIsUsedAndWhatIsAway) {

@@ -1,8 +1,10 @@
 #include "tools/control/scheduler/core.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/code_choices.h"
 #include "glog/logging.h"
 #include "tools/control/scheduler/spec.h"
 
@@ -13,6 +15,23 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 // How soon a watcher whose client has gone away is noticed; events are not delayed by it.
 constexpr absl::Duration kWatcherCheck = absl::Seconds(1);
 constexpr int kEventsPerRead = 256;
+constexpr int64_t kEventsForCodes = 100'000;  // at which a description looks
+
+bool ChoosesCodes(const pb::JobSpec& spec) {
+  return std::any_of(spec.phases().begin(), spec.phases().end(),
+                     [](const pb::Phase& phase) { return phase.train().has_choice(); });
+}
+
+// Adds the codes of the last choice among the events, the last one first. Whether there are no more of it before these.
+bool TakeCodes(const std::vector<pb::JobEvent>& events, std::vector<pb::FetchedValue>& codes) {
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    if (!event->has_fetched()) continue;
+    const pb::FetchedValue& value = event->fetched();
+    if (!codes.empty() && value.step() < codes.back().step()) return true;
+    if (value.plan() == kChoicePlan) codes.push_back(value);
+  }
+  return false;
+}
 
 absl::Status Stopping() { return absl::UnavailableError("the scheduler is stopping"); }
 
@@ -268,9 +287,27 @@ absl::StatusOr<pb::DescribeReply> SchedulerCore::Describe(int64_t job, bool with
     OF_ASSIGN_OR_RETURN(reply, state_.Describe(job));
   }
   absl::StatusOr<pb::JobSpec> spec = writer_.LoadSpec(job, with_plan);
-  if (spec.ok()) *reply.mutable_spec() = OnLayout(*std::move(spec), reply.status().fallback());
   if (!spec.ok() && !absl::IsNotFound(spec.status())) return spec.status();
+  if (!spec.ok()) return reply;
+  *reply.mutable_spec() = OnLayout(*std::move(spec), reply.status().fallback());
+  if (ChoosesCodes(reply.spec())) {
+    OF_ASSIGN_OR_RETURN(const std::vector<pb::FetchedValue> codes, LastCodes(job));
+    reply.mutable_codes()->Add(codes.begin(), codes.end());
+  }
   return reply;
+}
+
+absl::StatusOr<std::vector<pb::FetchedValue>> SchedulerCore::LastCodes(int64_t job) {
+  std::vector<pb::FetchedValue> codes;  // the last one first
+  const int64_t num_events = NumEvents(job);
+  for (int64_t end = num_events; end > std::max<int64_t>(num_events - kEventsForCodes, 0); end -= kEventsPerRead) {
+    const int64_t from = std::max<int64_t>(end - kEventsPerRead, 0);
+    OF_ASSIGN_OR_RETURN(std::vector<pb::JobEvent> events, writer_.LoadEvents(job, from, kEventsPerRead));
+    std::erase_if(events, [end](const pb::JobEvent& event) { return event.sequence() >= end; });
+    if (TakeCodes(events, codes)) break;
+  }
+  std::reverse(codes.begin(), codes.end());
+  return codes;
 }
 
 absl::StatusOr<std::vector<pb::JobEvent>> SchedulerCore::Events(int64_t job, int64_t from, int limit) {

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "compiler/code_choices.h"
 #include "compiler/lower/compile.h"
+#include "compiler/lower/plan_reader.h"
 #include "gmock/gmock.h"
 #include "proto/control.grpc.pb.h"
 #include "test/support/status_matchers.h"
@@ -91,6 +93,55 @@ TEST_F(SchedulerServerTest, AWatcherSeesAJobFromItsSubmissionToItsEnd) {
   watcher.join();
   EXPECT_THAT(seen, ElementsAre("QUEUED", "STARTING", "RUNNING", "value 7", "phase 0", "FINISHED"));
   EXPECT_THAT(WatchAll(job, 4), ElementsAre("phase 0", "FINISHED")) << "events are kept";
+}
+
+// A job whose steps choose codes, with plans that do nothing.
+pb::JobSpec ChoosingJob() {
+  pb::JobSpec spec = EmptyJob(1, 1);
+  pb::PlanSet plan;
+  EXPECT_TRUE(plan.ParseFromString(spec.plan()));
+  for (const char* name : {"train/window", kChoicePlan}) {
+    pb::ClassPlan& copy = *plan.add_plans();
+    copy = plan.plans(0);
+    copy.set_name(name);
+  }
+  spec.set_plan(*SerializePlan(plan));
+  spec.set_plan_hash(PlanHash(spec.plan()));
+  pb::TrainLoop& loop = *spec.mutable_phases(0)->mutable_train();
+  loop.set_plan("train"), loop.set_steps(10);
+  pb::ChoiceRule& choice = *loop.mutable_choice();
+  choice.set_every(5), choice.set_window(1), choice.set_plan("train/window");
+  return spec;
+}
+
+TEST_F(SchedulerServerTest, ADescriptionHasTheCodesOfTheLastChoice) {
+  ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(ChoosingJob()));
+  EXPECT_EQ(client_->Describe(job)->codes_size(), 0);
+  FakeDaemon daemon(server_->address(), "d0", 1);
+  StartWorker(daemon, job);
+  pb::FromWorker fetched;
+  const auto fetch = [&](const std::string& plan, const std::string& name, int step, double number) {
+    pb::FetchedValue& value = *fetched.mutable_fetched()->add_values()->mutable_value();
+    value.set_plan(plan), value.set_name(name), value.set_step(step), value.add_values(number);
+  };
+  for (int step = 0; step < 1000; ++step) {
+    fetch("train", "loss", step, 1);
+    if (step % 300 != 299) continue;
+    fetch(kChoicePlan, "a/weight", step, step);
+    fetch(kChoicePlan, "b/weight", step, 2);
+  }
+  daemon.Say(job, fetched);
+  pb::FromWorker finished;
+  finished.mutable_finished();
+  daemon.Say(job, finished);
+  EXPECT_TRUE(daemon.Read().to_worker().message().has_dismissal());
+  EXPECT_EQ(WatchAll(job).back(), "FINISHED");
+  ASSERT_OK_AND_ASSIGN(const pb::DescribeReply about, client_->Describe(job));
+  ASSERT_EQ(about.codes_size(), 2);
+  EXPECT_EQ(about.codes(0).name(), "a/weight");
+  EXPECT_EQ(about.codes(0).step(), 899);
+  EXPECT_EQ(about.codes(0).values(0), 899);
+  EXPECT_EQ(about.codes(1).name(), "b/weight");
 }
 
 TEST_F(SchedulerServerTest, ALongCurveIsThinnedWhenNobodyFollows) {
