@@ -87,7 +87,7 @@ class BoxingCoder {
       if (levels != nullptr) Code(id, *levels);
     }
     if (graph_.num_nodes() == num_nodes_) return false;
-    for (NodeId id = 0; id < num_nodes_; ++id) {
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {  // those of another boxing too
       for (ValueId& input : graph_.node(id).inputs) {
         if (const auto coded = coded_.find(input); coded != coded_.end()) input = coded->second;
       }

@@ -21,6 +21,7 @@ namespace {
 constexpr double kSlowMegabits = 100;
 constexpr int kTokensOfSample = 128, kHosts = 2;
 constexpr double kBytesOfMessages = 8000;  // of a step: frames, seals and messages of actors, beside what is planned
+constexpr double kSimulated = 0.1;         // that a simulated step may be from a measured one
 constexpr char kPeer[] = "--sizes 4 128 4 128 16 --steps 40";  // 16 samples of a host
 constexpr absl::Duration kLongestRun = absl::Minutes(10);
 
@@ -80,6 +81,18 @@ class CodedLinksTest : public AcrossHosts {
     ran.loss /= std::max(1, last);
     return ran;
   }
+  // A step of the first plan, by what its kernels take on one of these cores and what the job says of the link.
+  double SimulatedSeconds(int batch, const std::string& policy) const {
+    const std::string job = Job(500, batch, policy), kernels = work_.Path("kernels");
+    const Outcome measured = work_.Run({"bench", "kernels", job, "--output", kernels}, OnCore(0));
+    EXPECT_EQ(measured.exit_code, 0) << measured.err;
+    const Outcome simulated = work_.Run({"plan", "simulate", job, "--kernels", kernels});
+    const std::vector<std::string> parts = absl::StrSplit(simulated.out, " ranks: ");
+    double milliseconds = 0;
+    EXPECT_TRUE(parts.size() > 1 && absl::SimpleAtod(parts[1].substr(0, parts[1].find(' ')), &milliseconds))
+        << simulated.out << simulated.err;
+    return milliseconds / 1e3;
+  }
   // What a step of the first graph moves, all of it between hosts.
   int64_t PlannedBytes(const std::string& policy) const {
     const Outcome explained = work_.Run({"plan", "explain", Job(500, 32, policy)});
@@ -114,12 +127,16 @@ TEST_F(CodedLinksTest, CodesSendWhatThePlanSaysAndTheModelLearnsAsWell) {
     const double sent = static_cast<double>(ran.sent - few.sent) / (kSteps - kFewSteps);
     if (*policy == '\0') exact = ran;
     if (name == std::string("POWERSGD 4")) powersgd = ran.seconds;
-    std::cout << absl::StrFormat(
-                     "%-12s %7.1f ms a step, %4.2f x exact; sent %9.0f bytes a step, planned %9.0f (%+.2f%%); "
-                     "validation %.4f (%+.2f%%)",
-                     name, 1e3 * ran.seconds, exact.seconds / ran.seconds, sent, planned, 100 * (sent / planned - 1),
-                     ran.validation, 100 * (ran.validation / exact.validation - 1))
-              << std::endl;
+    const double simulated = SimulatedSeconds(kBatch, policy);
+    std::cout
+        << absl::StrFormat(
+               "%-12s %7.1f ms a step, %4.2f x exact, simulated %7.1f (%+.1f%%); sent %9.0f bytes a step, planned "
+               "%9.0f (%+.2f%%); validation %.4f (%+.2f%%)",
+               name, 1e3 * ran.seconds, exact.seconds / ran.seconds, 1e3 * simulated,
+               100 * (simulated / ran.seconds - 1), sent, planned, 100 * (sent / planned - 1), ran.validation,
+               100 * (ran.validation / exact.validation - 1))
+        << std::endl;
+    EXPECT_NEAR(simulated / ran.seconds, 1, kSimulated) << name;
     EXPECT_NEAR(sent, planned, 0.01 * planned + kBytesOfMessages) << name;
     if (is_near) {
       EXPECT_LE(ran.validation, 1.01 * exact.validation) << name;
@@ -145,6 +162,11 @@ TEST_F(CodedLinksTest, Co2HidesTheLinkAndLearnsMoreInTheSameTime) {
   const Ran few = Train(400, kBatch, late(tau));
   const int steps = static_cast<int>(kExactSteps * exact.seconds / few.seconds);
   const Ran co2 = Train(steps, kBatch, late(tau));
+  const double simulated_exact = SimulatedSeconds(kBatch, ""), simulated_co2 = SimulatedSeconds(kBatch, late(tau));
+  std::cout << absl::StrFormat("simulated: exact %.1f ms a step, CO2 %.2f\n", 1e3 * simulated_exact,
+                               1e3 * simulated_co2);
+  EXPECT_NEAR(simulated_exact / exact.seconds, 1, kSimulated);
+  EXPECT_NEAR(simulated_co2 / co2.seconds, 1, kSimulated);
   std::cout << absl::StrFormat(
                    "alone %.2f ms a step, exact %.1f, CO2 with tau %d %.2f: %.2f of alone, %.1f x exact; in %.0f s CO2 "
                    "takes %d steps to %.3f (validation %.3f), exact steps %d to %.3f (%.3f)",
