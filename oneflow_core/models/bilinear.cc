@@ -28,7 +28,7 @@ Tensor DistanceOf(const Players& z, const GameBatch& game) {
   return Div(ReduceMean(ReduceSum(away, {1}), {0}), ReduceMean(ReduceSum(Square(game.solution), {1}), {0}));
 }
 
-absl::StatusOr<Graph> GraphOf(const ModelRequest& request, DataSplit split, int64_t batch, const OpRegistry& ops) {
+absl::StatusOr<Graph> GameGraph(const ModelRequest& request, DataSplit split, int64_t batch, const OpRegistry& ops) {
   const bool trains = split == DataSplit::kTrain;
   GraphBuilder b(ops, trains ? "train" : "evaluate");
   const int64_t d = request.data.Int("dimension");
@@ -45,7 +45,7 @@ absl::StatusOr<Graph> GraphOf(const ModelRequest& request, DataSplit split, int6
 }
 
 absl::StatusOr<std::vector<Graph>> BuildBilinear(const ModelRequest& request, const OpRegistry& ops) {
-  return ProgramOf("bilinear", request, GraphOf, ops);
+  return ProgramOf("bilinear", request, GameGraph, ops);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ Tensor MeanDistance(const Tensor& a, const Tensor& b) {
   return ReduceMean(Sqrt(Relu(of_a + of_b - MatMul(a, b, /*transpose_b=*/true) * 2) + kLeastSquaredDistance));
 }
 
-absl::StatusOr<Graph> GraphOf(const ModelRequest& request, DataSplit split, int64_t batch, const OpRegistry& ops) {
+absl::StatusOr<Graph> GanGraph(const ModelRequest& request, DataSplit split, int64_t batch, const OpRegistry& ops) {
   const bool trains = split == DataSplit::kTrain;
   GraphBuilder b(ops, trains ? "train" : "evaluate");
   const Batch read = request.reads.read(b, request.data, split, batch);
@@ -97,8 +97,8 @@ absl::StatusOr<Graph> GraphOf(const ModelRequest& request, DataSplit split, int6
   return b.Finish();
 }
 
-absl::StatusOr<std::vector<Graph>> Build(const ModelRequest& request, const OpRegistry& ops) {
-  return ProgramOf("gan", request, GraphOf, ops);
+absl::StatusOr<std::vector<Graph>> BuildGan(const ModelRequest& request, const OpRegistry& ops) {
+  return ProgramOf("gan", request, GanGraph, ops);
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<Graph>> Build(const ModelRequest& request, const OpRe
 ModelDef GanModel() {
   return {.name = "gan",
           .reads = {"images", "cifar", "csv"},
-          .build = Build,
+          .build = BuildGan,
           .small = "latent: 5 widths: [9, 7] loss: 'minimax'"};
 }
 

@@ -13,7 +13,8 @@
 namespace oneflow {
 namespace {
 
-absl::StatusOr<Graph> GraphOf(const ModelRequest& request, DataSplit split, int64_t batch, const OpRegistry& ops) {
+absl::StatusOr<Graph> RegressionGraph(const ModelRequest& request, DataSplit split, int64_t batch,
+                                      const OpRegistry& ops) {
   const bool trains = split == DataSplit::kTrain;
   GraphBuilder b(ops, trains ? "train" : "evaluate");
   const Batch read = request.reads.read(b, request.data, split, batch);
@@ -34,12 +35,14 @@ absl::StatusOr<Graph> GraphOf(const ModelRequest& request, DataSplit split, int6
   return b.Finish();
 }
 
-absl::StatusOr<std::vector<Graph>> Build(const ModelRequest& request, const OpRegistry& ops) {
-  return ProgramOf("robust_regression", request, GraphOf, ops);
+absl::StatusOr<std::vector<Graph>> BuildRobustRegression(const ModelRequest& request, const OpRegistry& ops) {
+  return ProgramOf("robust_regression", request, RegressionGraph, ops);
 }
 
 }  // namespace
 
-ModelDef RobustRegressionModel() { return {.name = "robust_regression", .reads = {"csv"}, .build = Build}; }
+ModelDef RobustRegressionModel() {
+  return {.name = "robust_regression", .reads = {"csv"}, .build = BuildRobustRegression};
+}
 
 }  // namespace oneflow
