@@ -68,7 +68,8 @@ class CodedLinksTest : public AcrossHosts {
       if (!line.contains("loss")) continue;
       const int step = line.at("step");
       if (step > steps / 5) {  // behind exact ones
-        ran.seconds += batch * kTokensOfSample / line.at("tokens_per_s").get<double>();
+        const double rate = line.at("tokens_per_s");
+        if (rate > 0) ran.seconds += batch * kTokensOfSample / rate;  // else it came at the moment of the one before
         ++timed;
       }
       if (step > steps - std::max(1, steps / 10)) {
