@@ -24,14 +24,28 @@ class CodeBoxingsTest : public testing::LayoutsLaw {
     return at == std::string::npos ? 0 : std::atoll(error.c_str() + at + sizeof("variables need ") - 1);
   }
 
-  static double Apart(const testing::Outcome& a, const testing::Outcome& b) {
-    double most = 0;
-    for (size_t i = 0; i < a.losses.size(); ++i) most = std::max(most, std::abs(a.losses[i] / b.losses[i] - 1));
-    return most;
+  // Levels of `what` move fewer bytes, and the job trains as nearly as their bits say.
+  void ExpectNear(const std::vector<std::string>& layout, const char* what) {
+    SCOPED_TRACE(absl::StrJoin(layout, " "));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Gpt(), layout));
+    double apart[2] = {};
+    for (const int bits : {2, 8}) {
+      std::vector<std::string> settings = layout;
+      settings.push_back(absl::StrCat("compress={", what, " {bits: ", bits, "}}"));
+      ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(Gpt(), settings));
+      EXPECT_EQ(coded.stats.bytes_moved, coded.predicted_bytes);
+      EXPECT_LT(coded.predicted_bytes, exact.predicted_bytes);
+      EXPECT_LT(coded.losses.back(), exact.losses.front());
+      for (size_t i = 0; i < coded.losses.size(); ++i) {
+        apart[bits / 8] = std::max(apart[bits / 8], std::abs(coded.losses[i] / exact.losses[i] - 1));
+      }
+    }
+    EXPECT_GT(apart[1], 0);
+    EXPECT_LT(apart[1], 5e-3);
+    EXPECT_GT(apart[0], apart[1]);
   }
 };
 
-// What stages send in a micro-batch is [batch,context,width] forward, and as much backward.
 TEST_F(CodeBoxingsTest, StagesSendLevels) {
   for (const std::vector<std::string>& layout :
        std::vector<std::vector<std::string>>{{"mesh={pp:2}"},
@@ -39,47 +53,18 @@ TEST_F(CodeBoxingsTest, StagesSendLevels) {
                                              {"mesh={pp:2 dp:2}", "train.micro_batches=2"},
                                              {"mesh={pp:2 tp:2}", "train.micro_batches=2"},
                                              {"mesh={pp:2}", "precision.compute=BF16"}}) {
-    SCOPED_TRACE(absl::StrJoin(layout, " "));
-    ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Gpt(), layout));
-    double last = 1e9, apart[2] = {};
-    for (const int bits : {2, 8}) {
-      std::vector<std::string> settings = layout;
-      settings.push_back(absl::StrCat("compress={stages {bits: ", bits, "}}"));
-      ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(Gpt(), settings));
-      EXPECT_EQ(coded.stats.bytes_moved, coded.predicted_bytes);
-      EXPECT_LT(coded.predicted_bytes, exact.predicted_bytes);
-      apart[bits / 8] = Apart(coded, exact);
-      last = coded.losses.back();
-    }
-    EXPECT_GT(apart[1], 0);
-    EXPECT_LT(apart[1], 5e-3);
-    EXPECT_GT(apart[0], apart[1]);
-    EXPECT_LT(last, exact.losses.front());
+    ExpectNear(layout, "stages");
   }
 }
 
 TEST_F(CodeBoxingsTest, WeightsAreGatheredAsLevels) {
-  for (const std::vector<std::string>& layout :
+  for (std::vector<std::string> layout :
        std::vector<std::vector<std::string>>{{"mesh={dp:2}"},
                                              {"mesh={dp:4}", "train.micro_batches=2"},
                                              {"mesh={dp:2 tp:2}"},
                                              {"mesh={dp:2}", "precision.compute=BF16"}}) {
-    SCOPED_TRACE(absl::StrJoin(layout, " "));
-    std::vector<std::string> split = layout;
-    split.push_back(absl::StrCat("cluster.variable_bytes_per_device=", FewestBytes(layout)));
-    ASSERT_OK_AND_ASSIGN(const testing::Outcome exact, Run(Gpt(), split));
-    double apart[2] = {};
-    for (const int bits : {2, 8}) {
-      std::vector<std::string> settings = split;
-      settings.push_back(absl::StrCat("compress={weights {bits: ", bits, "}}"));
-      ASSERT_OK_AND_ASSIGN(const testing::Outcome coded, Run(Gpt(), settings));
-      EXPECT_EQ(coded.stats.bytes_moved, coded.predicted_bytes);
-      EXPECT_LT(coded.predicted_bytes, exact.predicted_bytes);
-      apart[bits / 8] = Apart(coded, exact);
-    }
-    EXPECT_GT(apart[1], 0);
-    EXPECT_LT(apart[1], 5e-3);
-    EXPECT_GT(apart[0], apart[1]);
+    layout.push_back(absl::StrCat("cluster.variable_bytes_per_device=", FewestBytes(layout)));
+    ExpectNear(layout, "weights");
   }
 }
 

@@ -348,32 +348,34 @@ TEST_F(CompressedGradientsTest, RanksThatAgreeNeedNoLuckInTurn) {
 }
 
 TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
-  const auto refused = [&](const std::string& config, const std::vector<std::string>& overrides, const char* why) {
-    EXPECT_THAT(Run(config, overrides).status(), testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
+  const struct {
+    std::vector<std::string> settings;
+    const char* why;
+  } cases[] = {
+      {{"compress.axis=nodes"}, "compress.axis is 'nodes', which is no axis of the mesh"},
+      {{"compress.default=0.5"}, "the rank of POWERSGD is 0.5 but must be a whole number in [1, 1048576]"},
+      {{"compress.family=TOPK"}, "the density of TOPK is 4 but must be in [1e-09, 1]"},
+      {{"compress.family=PERMK", "compress.default=1e-6"}, "the density of PERMK is 1e-06 but must be in [1e-05, 1]"},
+      {{"compress.family=QUANT", "compress.default=9"}, "the bits of QUANT is 9 but must be a whole number in [1, 8]"},
+      {{"compress.family=QUANT", "compress.bucket=100"}, "compress.bucket is 100 but must be a multiple of 8"},
+      {{"compress.groups={match: 'none*' value: 2}"}, "compress.groups: 'none*' has no matrix: none of "},
+      {{"compress.groups={match: '*' value: 2 exact: true}"},
+       "compress.groups, '*': is to be exact, and to have a rank of 2; it can be only one of both"},
+      {{"compress.groups={match: '*' value: 2.5}"},
+       "compress.groups, '*': the rank of POWERSGD is 2.5 but must be a whole number in [1, 1048576]"},
+      {{"compress.participants=1"}, "compress.participants: is for TOPK, for PERMK, and for RANDK with own"},
+      {{"compress={family: TOPK default: 0.1 participants: 3}", "mesh={dp:2}"},
+       "compress.participants is 3 but there are 2 ranks along 'dp'"},
+      {{"compress={family: TOPK default: 0.1 participants: 1 adaptive {}}", "mesh={dp:2}"},
+       "compress.participants: not with compress.adaptive"},
+      {{"precision.compute=F16"}, "gradients of a scaled loss (precision.compute F16) cannot be compressed"},
+      {{"mesh={axes { name: 'a' size: 2 role: 'batch' } axes { name: 'b' size: 2 role: 'batch' }}"},
+       "compress.axis is 'dp': the mesh has 'a' and 'b' for that; name one of them"},
   };
-  const std::string config = With(Mlp(), "POWERSGD", 4);
-  refused(config, {"compress.axis=nodes"}, "compress.axis is 'nodes', which is no axis of the mesh");
-  refused(config, {"compress.default=0.5"}, "the rank of POWERSGD is 0.5 but must be a whole number in [1, 1048576]");
-  refused(config, {"compress.family=TOPK"}, "the density of TOPK is 4 but must be in [1e-09, 1]");
-  refused(config, {"compress.family=PERMK", "compress.default=1e-6"},
-          "the density of PERMK is 1e-06 but must be in [1e-05, 1]");
-  refused(config, {"compress.family=QUANT", "compress.default=9"},
-          "the bits of QUANT is 9 but must be a whole number in [1, 8]");
-  refused(config, {"compress.family=QUANT", "compress.bucket=100"},
-          "compress.bucket is 100 but must be a multiple of 8");
-  refused(config, {"compress.groups={match: 'none*' value: 2}"}, "compress.groups: 'none*' has no matrix: none of ");
-  refused(config, {"compress.groups={match: '*' value: 2 exact: true}"},
-          "compress.groups, '*': is to be exact, and to have a rank of 2; it can be only one of both");
-  refused(config, {"compress.groups={match: '*' value: 2.5}"},
-          "compress.groups, '*': the rank of POWERSGD is 2.5 but must be a whole number in [1, 1048576]");
-  refused(config, {"compress.participants=1"}, "compress.participants: is for TOPK, for PERMK, and for RANDK with own");
-  refused(config, {"compress={family: TOPK default: 0.1 participants: 3}", "mesh={dp:2}"},
-          "compress.participants is 3 but there are 2 ranks along 'dp'");
-  refused(config, {"compress={family: TOPK default: 0.1 participants: 1 adaptive {}}", "mesh={dp:2}"},
-          "compress.participants: not with compress.adaptive");
-  refused(config, {"precision.compute=F16"}, "gradients of a scaled loss (precision.compute F16) cannot be compressed");
-  refused(config, {"mesh={axes { name: 'a' size: 2 role: 'batch' } axes { name: 'b' size: 2 role: 'batch' }}"},
-          "compress.axis is 'dp': the mesh has 'a' and 'b' for that; name one of them");
+  for (const auto& c : cases) {
+    EXPECT_THAT(Run(With(Mlp(), "POWERSGD", 4), c.settings).status(),
+                testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.why)));
+  }
 }
 
 }  // namespace
