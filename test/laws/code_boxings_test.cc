@@ -1,6 +1,5 @@
 // The law of values that travel as levels: of weights that are gathered, and of what goes from stage to stage. A job
-// trains nearly as it does exactly, the nearer the more bits; other layouts of the other axes change nothing but
-// rounding; and the bytes that move are those of the levels.
+// trains nearly as it does exactly, the nearer the more bits; and fewer bytes move, as many as the plan says.
 #include <cmath>
 
 #include "test/laws/layouts_law.h"

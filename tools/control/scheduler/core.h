@@ -146,9 +146,9 @@ class SchedulerCore final : public PageSource, private EffectWriter::Owner {
   absl::StatusOr<T> Ask(Answers<T> SchedulerCore::*answers,
                         absl::FunctionRef<absl::Status(int64_t number, Effects& effects)> ask);
   void TellSessions(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Waits until the job has events from `next` on; how many it has.
   // The values of its last choice of codes; none if there was no choice among its last events.
   absl::StatusOr<std::vector<pb::FetchedValue>> LastCodes(int64_t job);
+  // Waits until the job has events from `next` on; how many it has.
   absl::StatusOr<int64_t> AwaitEvents(int64_t job, int64_t next, absl::FunctionRef<bool()> is_gone);
   // The job has ended, and its last event is stored.
   bool EndIsTold(int64_t job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
