@@ -29,10 +29,9 @@ void CheckAlike(const UpdateOptions& anchored, const UpdateOptions& update, cons
   if (rule == nullptr || update.frozen) return;
   const std::string of = absl::StrCat(field, ".", update.rule);
   const bool by_batches = FindOptimizerRule(anchored.rule)->half_point != nullptr || rule->half_point != nullptr;
-  check.Require(!by_batches || update.rule == anchored.rule, of,
-                absl::StrCat("not beside ", anchored.rule,
-                             ": where an anchor's gradient is of many batches, all have "
-                             "that rule"));
+  check.Require(
+      !by_batches || update.rule == anchored.rule, of,
+      absl::StrCat("not beside ", anchored.rule, ": with anchors of many batches all variables have one rule"));
   if (rule->anchor == nullptr || !by_batches) {
     const bool same = rule->anchor == nullptr || ProbabilityOf(update) == ProbabilityOf(anchored);
     check.Require(same, absl::StrCat(of, ".probability"),
