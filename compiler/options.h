@@ -75,6 +75,16 @@ struct RecomputeOptions {
   bool any() const { return !what.empty() || gathers; }
 };
 
+// Ranks along an axis keep parts of the model's state instead of copies (ZeRO).
+struct ZeroOptions {
+  int stage = 0;           // 1: weights and optimizer state, 2: sums of gradients too, 3: weights are gathered per use
+  std::string axis;        // its name, or a role: all axes that have it
+  int prefetch = 1;        // of stage 3: units that are gathered before those in use
+  int64_t unit_bytes = 0;  // of stage 3: bytes of a unit at which it is full; 0: as many as a bucket's (plan/buckets.h)
+  bool keeps_gathered = false;  // of stage 3: from forward to backward
+  bool sums_once = false;       // gradients are summed over ranks once a step, not in every micro-batch
+};
+
 // The floating types in which the job computes (passes/mixed_precision.cc). Variables are f32 in any case.
 struct PrecisionOptions {
   DType compute = DType::kFloat32;  // of products and the ops that follow them, unless the model says otherwise
@@ -192,6 +202,7 @@ struct CompileOptions {
   PrecisionOptions precision;
   std::optional<CompressOptions> compress;             // none: gradients are summed exactly
   std::optional<LocalTrainingOptions> local_training;  // none: all ranks take every step together
+  std::optional<ZeroOptions> zero;                     // none: ranks that read other samples have copies of the state
   uint64_t seed = 1;
   // Scratch memory of the kernels that will run; the plan reserves it. Empty: kernels allocate their own at load.
   KernelScratch kernel_scratch;

@@ -49,6 +49,7 @@ constexpr Pass kPipeline[] = {
     {"autodiff", Autodiff},
     {"round-addends", RoundAddends},
     {"average-fetches", AverageFetches},
+    {"split-states", SplitStates},
     {"compress-gradients", CompressGradients},
     {"mean-gradients", MeanGradients},
     {"optimizer", AddOptimizer},
@@ -70,6 +71,7 @@ constexpr Pass kPipeline[] = {
     {"fuse-elementwise", FuseElementwise},
     {"pack-once", PackOnce},
     {"channel-blocks", ChannelBlocks},
+    {"gather-weights", GatherWeights},
 };
 
 }  // namespace

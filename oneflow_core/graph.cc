@@ -112,6 +112,8 @@ void Graph::Rebuild(const std::vector<bool>& keep) {
   for (Node& node : nodes) {
     if (node.forward >= 0) node.forward = moved[node.forward];
     if (node.variable >= 0) node.variable = moved[node.variable];
+    for (ValueId& value : node.after_last) value = renumbered[value];
+    node.after_last.erase(std::remove(node.after_last.begin(), node.after_last.end(), -1), node.after_last.end());
   }
   for (ValueId& loss : losses) loss = renumbered[loss];
   losses.erase(std::remove(losses.begin(), losses.end(), -1), losses.end());

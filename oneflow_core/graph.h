@@ -83,6 +83,8 @@ struct Node {
   std::vector<ValueId> outputs;
   // Values that it does not read, but that have to be there before it runs.
   std::vector<ValueId> after;
+  // The same of the micro-batch before: what a later node makes of it.
+  std::vector<ValueId> after_last;
   std::string source;  // where the user wrote it: "models/gpt.cc:42"
   PlacementHint at;    // the user's wish for where it runs; empty: the compiler chooses
   // The user's wish for the floating type in which products are computed here; none: the job's.
@@ -92,6 +94,7 @@ struct Node {
   NodeId variable = -1;  // the variable that it serves: whose gradient it makes, or whose update it is part of; or -1
   int segment = -1;      // of a forward node: the innermost that it is part of; -1: none
   int chunk = -1;        // the piece of the model, as stages have it, that it belongs to; -1 until nodes are placed
+  int unit = -1;         // of a boxing: those of one unit travel together (-1: as the plan decides)
   Rate rate = Rate::kMicroBatch;
   std::optional<Placement> placement;  // the compiler's decision
   // Where passes made one node of several: the serials of the others, which are gone.

@@ -43,11 +43,13 @@ std::string NodeToText(const Graph& graph, const Node& node) {
   if (node.forward >= 0) absl::StrAppend(&text, " forward ", QuotedText(graph.node(node.forward).name));
   if (node.variable >= 0) absl::StrAppend(&text, " variable ", QuotedText(graph.node(node.variable).name));
   if (node.chunk >= 0) absl::StrAppend(&text, " chunk ", node.chunk);
+  if (node.unit >= 0) absl::StrAppend(&text, " unit ", node.unit);
   if (node.rate != Rate::kMicroBatch) absl::StrAppend(&text, " rate ", kRateNames[static_cast<int>(node.rate)]);
   if (node.placement.has_value()) absl::StrAppend(&text, " on ", node.placement->ToString());
-  if (!node.after.empty()) {
-    const auto format = [](std::string* out, ValueId id) { absl::StrAppend(out, "%", id); };
-    absl::StrAppend(&text, " after ", absl::StrJoin(node.after, ",", format));
+  const auto format_value = [](std::string* out, ValueId id) { absl::StrAppend(out, "%", id); };
+  if (!node.after.empty()) absl::StrAppend(&text, " after ", absl::StrJoin(node.after, ",", format_value));
+  if (!node.after_last.empty()) {
+    absl::StrAppend(&text, " after_last ", absl::StrJoin(node.after_last, ",", format_value));
   }
   if (!node.source.empty()) absl::StrAppend(&text, " from ", QuotedText(node.source));
   return text;
@@ -151,6 +153,9 @@ absl::Status ReadProvenance(LineReader& line, Node& node, Served& served) {
   if (line.AcceptWord("chunk")) {
     OF_ASSIGN_OR_RETURN(node.chunk, line.Integer<int>("the number of a chunk"));
   }
+  if (line.AcceptWord("unit")) {
+    OF_ASSIGN_OR_RETURN(node.unit, line.Integer<int>("the number of a unit"));
+  }
   return absl::OkStatus();
 }
 
@@ -184,14 +189,16 @@ absl::Status ReadMarks(LineReader& line, Node& node, Served& served) {
   if (line.AcceptWord("after")) {
     OF_ASSIGN_OR_RETURN(node.after, ReadValues(line));
   }
+  if (line.AcceptWord("after_last")) {
+    OF_ASSIGN_OR_RETURN(node.after_last, ReadValues(line));
+  }
   if (line.AcceptWord("from")) {
     OF_ASSIGN_OR_RETURN(node.source, line.String("a source line in quotes"));
   }
   if (!line.AtEnd()) {
     return line.Expected(
-        "'at', 'in', 'segment', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'after', 'from' (in this order) "
-        "or the "
-        "end of the line");
+        "'at', 'in', 'segment', 'role', 'forward', 'variable', 'chunk', 'unit', 'rate', 'on', 'after', 'after_last', "
+        "'from' (in this order) or the end of the line");
   }
   return absl::OkStatus();
 }

@@ -150,6 +150,13 @@ absl::Status VerifyServed(const Graph& graph, const Node& node, const OpRegistry
     return Invalid("is in segment ", node.segment, ", but the graph has ", graph.segments.size());
   }
   if (node.chunk < -1) return Invalid("its chunk is ", node.chunk);
+  if (node.unit < -1) return Invalid("its unit is ", node.unit);
+  for (ValueId value : node.after_last) {
+    if (value < 0 || value >= graph.num_values()) {
+      return Invalid("runs after %", value, " of the micro-batch before, but the graph has ", graph.num_values(),
+                     " values");
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -313,6 +313,18 @@ class Pricer {
 
 }  // namespace
 
+int64_t BucketBytes(const Placement& from, const Placement& to, const Topology& topology) {
+  Link slowest;
+  for (const int a : {from.ranks().front(), from.ranks().back()}) {
+    for (const int b : {to.ranks().front(), to.ranks().back()}) {
+      const Link link = topology.LinkBetween(a, b);
+      if (link.beta_s_per_byte > slowest.beta_s_per_byte) slowest = link;
+    }
+  }
+  if (slowest.beta_s_per_byte <= 0) return 0;
+  return static_cast<int64_t>(kBucketTimes * (slowest.alpha_s + topology.device().act_s) / slowest.beta_s_per_byte);
+}
+
 StepPrice PriceOf(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology) {
   const auto common = OnCommonAxes(type.shape, from, to);
   return (common.has_value() ? Pricer(type, common->first, common->second, topology) : Pricer(type, from, to, topology))

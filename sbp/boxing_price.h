@@ -22,6 +22,10 @@ namespace oneflow {
 // takes this many times the latency of a step.
 inline constexpr double kBucketTimes = 4;
 
+// The bytes of a full bucket on a rank, by the slowest link between the ends of the placements; 0: nothing travels, and
+// none is full.
+int64_t BucketBytes(const Placement& from, const Placement& to, const Topology& topology);
+
 struct StepPrice {
   double seconds = 0;
   int64_t bytes = 0;  // in total, as BytesMoved says

@@ -3,7 +3,8 @@
 //
 // Forward and the gradient of the rows read a weight along different dimensions, so each has its own copy. It is made
 // once per step, straight from the master where nothing else reads the rounded weight. With several micro-batches the
-// copies live through all of them, as the rounded weight does.
+// copies live through all of them, as the rounded weight does. Weights that are gathered for each use (zero.h) are read
+// as they come: packing one that is used once takes longer than it saves.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -22,8 +23,8 @@ constexpr int64_t kFewestRows = 64;
 
 class Packer {
  public:
-  Packer(Graph& graph, const OpRegistry& ops)
-      : graph_(graph), ops_(ops), names_(graph), num_nodes_(graph.num_nodes()) {}
+  Packer(Graph& graph, const OpRegistry& ops, bool gathers_per_use)
+      : graph_(graph), ops_(ops), gathers_per_use_(gathers_per_use), names_(graph), num_nodes_(graph.num_nodes()) {}
 
   // Returns whether it packed anything.
   bool Run() {
@@ -44,9 +45,16 @@ class Packer {
     if (ops_.Find(node.op)->packed.empty()) return false;
     const Value &rows = graph_.value(node.inputs[0]), &weight = graph_.value(node.inputs[1]);
     if (weight.type.dtype != DType::kBFloat16 || ValueRate(graph_, node.inputs[1], ops_) != Rate::kStep) return false;
-    if (rows.type.is_ragged() || weight.type.is_ragged()) return false;
+    if (rows.type.is_ragged() || weight.type.is_ragged() || (gathers_per_use_ && IsBoxed(node.inputs[1]))) return false;
     const int64_t k = rows.type.shape.dims().back();
     return k > 0 && rows.type.shape.count() / k >= kFewestRows * node.placement->size();
+  }
+
+  // Whether it, or what was rounded to it, comes from other ranks.
+  bool IsBoxed(ValueId weight) const {
+    const Node& maker = graph_.node(graph_.value(weight).producer);
+    const bool is_cast = ops_.Is(maker.op, OpKind::kCast);
+    return ops_.Is(maker.op, OpKind::kBoxing) || (is_cast && IsBoxed(maker.inputs[0]));
   }
 
   // Makes the product read a packed weight, if every rank has whole panels.
@@ -122,6 +130,7 @@ class Packer {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  const bool gathers_per_use_;
   UniqueNames names_;
   const int num_nodes_;
   std::vector<bool> keep_;
@@ -132,7 +141,8 @@ class Packer {
 
 absl::StatusOr<bool> PackWeights(Graph& graph, PassContext& context) {
   if (context.options.device != DeviceKind::kCpu) return false;
-  return Packer(graph, context.ops).Run();
+  const bool gathers_per_use = context.options.zero.has_value() && context.options.zero->stage > 2;
+  return Packer(graph, context.ops, gathers_per_use).Run();
 }
 
 }  // namespace oneflow

@@ -98,6 +98,14 @@ absl::StatusOr<bool> CompressGradients(Graph& graph, PassContext& context);
 // first. InvalidArgument if a variable of the model has the name of one of the optimizer's.
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 
+// split-states, if the options ask for it: weights, and with them their optimizer's state, lie split along axes that
+// would have copies; on request sums of gradients too. Both are wishes, as a user might write them.
+//
+//   before   w        accumulate "w/grad"           after   w "dp:S(0)"        accumulate "w/grad" "dp:S(0)"
+//
+// A weight with a wish along such an axis keeps it. A mesh that has nothing along the axis gives a warning.
+absl::StatusOr<bool> SplitStates(Graph& graph, PassContext& context);
+
 // mean-gradients, in plans where ranks that train by themselves take a step together (compiler/local_training.h):
 // gradients are means over them.
 //
@@ -220,5 +228,13 @@ absl::StatusOr<bool> PackOnce(Graph& graph, PassContext& context);
 //
 // Only where that saves bytes (channel_blocks.cc): x is an image of three channels.
 absl::StatusOr<bool> ChannelBlocks(Graph& graph, PassContext& context);
+
+// gather-weights, if the options ask for it: a weight that lies split is gathered for each use, in every micro-batch, a
+// little before it. Weights used one after the other are gathered together, as one unit.
+//
+//   before   w S -> boxing B -> c;   x, c -> matmul -> y;   ...   dy, c -> matmul -> dx
+//   after    w S -> boxing B {unit 1} (after x of unit 0) -> c;      x, c -> matmul -> y
+//            w S -> boxing B {unit 8} (after dy of unit 7) -> c*;    dy, c* -> matmul -> dx
+absl::StatusOr<bool> GatherWeights(Graph& graph, PassContext& context);
 
 }  // namespace oneflow

@@ -12,19 +12,6 @@
 namespace oneflow {
 namespace {
 
-// The bytes of a bucket on a rank at which it is full; 0: nothing travels, and it never is.
-int64_t FullBytes(const Topology& topology, const Placement& from, const Placement& to) {
-  Link slowest;
-  for (const int a : {from.ranks().front(), from.ranks().back()}) {
-    for (const int b : {to.ranks().front(), to.ranks().back()}) {
-      const Link link = topology.LinkBetween(a, b);
-      if (link.beta_s_per_byte > slowest.beta_s_per_byte) slowest = link;
-    }
-  }
-  if (slowest.beta_s_per_byte <= 0) return 0;
-  return static_cast<int64_t>(kBucketTimes * (slowest.alpha_s + topology.device().act_s) / slowest.beta_s_per_byte);
-}
-
 class Filling {
  public:
   Filling(const Graph& graph, const Topology& topology, bool overlaps_gradients, Precedence& order)
@@ -37,15 +24,23 @@ class Filling {
   Buckets Run() {
     FindGradients();
     FindFirstReaders();
-    std::map<Way, std::vector<NodeId>> gradients, variables;
+    std::map<std::pair<int, Way>, std::vector<NodeId>> gradients;
+    std::map<Way, std::vector<NodeId>> variables;
+    std::map<std::pair<int, Way>, std::vector<NodeId>> units;
     for (const NodeId id : order_.sorted) {
-      if (!order_.IsBoxing(id) || order_.IsBoxing(MakerOf(id))) continue;
+      if (!order_.IsBoxing(id)) continue;
       const Way way = {graph_.value(graph_.node(id).inputs[0]).dist->placement, *graph_.node(id).placement};
-      if (result_.gradient[id]) gradients[way].push_back(id);
+      const int unit = graph_.node(id).unit;
+      if (unit >= 0 && graph_.node(MakerOf(id)).unit != unit) units[{unit, way}].push_back(id);
+      if (unit >= 0 || order_.IsBoxing(MakerOf(id))) continue;
+      // A schedule may compute other things between those of two chunks.
+      const int section = order_.act_rate[id] == Rate::kMicroBatch ? order_.section[MakerOf(id)] : 0;
+      if (result_.gradient[id]) gradients[{section, way}].push_back(id);
       if (order_.IsVariable(MakerOf(id)) && first_reader_[id] >= 0) variables[way].push_back(id);
     }
-    for (auto& [way, boxings] : gradients) FillWithGradients(way, boxings);
+    for (auto& [way, boxings] : gradients) FillWithGradients(way.second, boxings);
     for (auto& [way, boxings] : variables) FillWithVariables(way, boxings);
+    for (const auto& [unit, boxings] : units) FillWithUnit(boxings);
     FollowWays();
     Cut();
     return std::move(result_);
@@ -65,10 +60,11 @@ class Filling {
     for (auto it = order_.sorted.rbegin(); it != order_.sorted.rend(); ++it) {
       if (!order_.IsBoxing(*it) || order_.after[*it].empty()) continue;
       const NodeId maker = MakerOf(*it);
-      result_.gradient[*it] = (order_.IsBoxing(maker) || IsBackward(graph_.node(maker))) &&
-                              std::all_of(order_.after[*it].begin(), order_.after[*it].end(), [&](NodeId after) {
-                                return result_.gradient[after] || IsUpdate(graph_.node(after));
-                              });
+      result_.gradient[*it] =
+          (order_.IsBoxing(maker) || IsBackward(graph_.node(maker))) &&
+          std::all_of(order_.after[*it].begin(), order_.after[*it].end(), [&](NodeId after) {
+            return result_.gradient[after] || IsUpdate(graph_.node(after)) || order_.SumsMicroBatches(after);
+          });
     }
   }
 
@@ -108,7 +104,7 @@ class Filling {
 
   void FillWithGradients(const Way& way, std::vector<NodeId>& boxings) {
     Fill(
-        overlaps_gradients_ ? FullBytes(topology_, way.first, way.second) : 0, boxings,
+        overlaps_gradients_ ? BucketBytes(way.first, way.second, topology_) : 0, boxings,
         [&](NodeId id) { return MakerOf(id); },
         [&](NodeId last, NodeId) { cuts_[WorkOf(MakerOf(last))].insert(order_.position[MakerOf(last)] + 1); });
     for (const NodeId id : boxings) {
@@ -120,8 +116,23 @@ class Filling {
 
   void FillWithVariables(const Way& way, std::vector<NodeId>& boxings) {
     Fill(
-        FullBytes(topology_, way.first, way.second), boxings, [&](NodeId id) { return first_reader_[id]; },
+        BucketBytes(way.first, way.second, topology_), boxings, [&](NodeId id) { return first_reader_[id]; },
         [&](NodeId, NodeId next) { cuts_[WorkOf(first_reader_[next])].insert(order_.position[first_reader_[next]]); });
+  }
+
+  // A pass has filled it; here it only travels by itself.
+  void FillWithUnit(const std::vector<NodeId>& boxings) {
+    std::map<Work, int> first;
+    for (const NodeId id : boxings) {
+      result_.bucket[id] = num_buckets_;
+      result_.depth[id] = 0;
+      if (first_reader_[id] < 0) continue;
+      const int position = order_.position[first_reader_[id]];
+      const auto [at, is_new] = first.try_emplace(WorkOf(first_reader_[id]), position);
+      if (!is_new) at->second = std::min(at->second, position);
+    }
+    for (const auto& [work, position] : first) cuts_[work].insert(position);
+    ++num_buckets_;
   }
 
   void FollowWays() {

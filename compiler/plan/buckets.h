@@ -9,7 +9,8 @@
 // Gradients fill a bucket in the order in which they are made, variables in the order in which they are first read. It
 // is full when moving a rank's part takes kBucketTimes (sbp/boxing_price.h) as long as a boxing takes to begin (alpha
 // and beta of the slowest link on the way, and an act). Single tensors would cost more in messages than in bytes; one
-// bucket for all would wait for its last tensor, or delay its first reader.
+// bucket for all would wait for its last tensor, or delay its first reader. Boxings that are a unit already
+// (Node::unit) are a bucket as they are.
 #pragma once
 
 #include <vector>
@@ -24,8 +25,8 @@ struct Buckets {
   // By node: the bucket of a boxing, and how many boxings of that bucket precede it on its way. -1: none.
   std::vector<int> bucket;
   std::vector<int> depth;
-  // By node: whether it is a boxing of a gradient: backward nodes make it and only updates read it, perhaps through
-  // more boxings.
+  // By node: whether it is a boxing of a gradient: backward nodes make it and only updates, or sums over micro-batches,
+  // read it, perhaps through more boxings.
   std::vector<bool> gradient;
   // By bucket of gradients: the first boxings of their ways.
   std::vector<std::vector<NodeId>> gradients;

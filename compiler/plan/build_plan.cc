@@ -92,6 +92,7 @@ class PlanBuilder {
   void MakeActors();
   void MakeDataRegisters();
   void MakeOrderRegisters();
+  void MakeOrderRegistersOfLast();
   absl::Status MakeVariableRegisters();
   absl::Status MakePorts();
 
@@ -231,6 +232,23 @@ void PlanBuilder::MakeOrderRegisters() {
       const bool per_step = ValueRate(graph_, value, in_.ops) == Rate::kStep;
       if (producer == consumer || !waits.insert({producer, per_step, consumer}).second) continue;
       AddRegister(producer, per_step, {consumer}, absl::StrCat("order ", first.name));
+    }
+  }
+  MakeOrderRegistersOfLast();
+}
+
+// The first act of the job waits for nothing: they start filled.
+void PlanBuilder::MakeOrderRegistersOfLast() {
+  std::set<std::pair<int, int>> waits;  // producer, consumer
+  for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+    for (const ValueId value : graph_.node(id).after_last) {
+      const NodeId first = graph_.value(value).producer;
+      const int producer = chains_.chain_of_node[first], consumer = chains_.chain_of_node[id];
+      if (producer == consumer || !waits.insert({producer, consumer}).second) continue;
+      const bool per_step = plan_.actors[producer].acts_per_step == 1;
+      const int reg = AddRegister(producer, per_step, {consumer}, absl::StrCat("order ", graph_.node(first).name));
+      plan_.registers[reg].initially_filled = 1;
+      plan_.registers[reg].slots = 1;
     }
   }
 }

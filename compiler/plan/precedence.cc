@@ -52,7 +52,7 @@ std::vector<bool> SendersOfGradients(const Graph& graph, const Precedence& order
   };
   for (NodeId id = n - 1; id >= 0; --id) {
     goes_to_update[id] = order.IsBoxing(id) && all_after(id, [&](NodeId after) {
-                           return goes_to_update[after] || IsUpdate(graph.node(after));
+                           return goes_to_update[after] || IsUpdate(graph.node(after)) || order.SumsMicroBatches(after);
                          });
   }
   std::vector<bool> sends(n, false);

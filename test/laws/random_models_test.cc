@@ -84,9 +84,9 @@ TEST_F(RandomModelsTest, AnyAnnotationsAreMetAndChangeNoLoss) {
   EXPECT_GT(met_, count) << "what is annotated lies so";
 }
 
-// On hosts of several devices, with parts computed again and in several numbers of processes, all at once. In bf16 sums
-// are of other addends where they are split, so that losses are only near.
-TEST_F(RandomModelsTest, HostsRecomputationAndNarrowTypesChangeNoLossTogether) {
+// On hosts of several devices, with parts computed again, state in parts and in several numbers of processes, all at
+// once. In bf16 sums are of other addends where they are split, so that losses are only near.
+TEST_F(RandomModelsTest, HostsRecomputationPartsAndNarrowTypesChangeNoLossTogether) {
   const int count = FromEnvironment("ONEFLOW_RANDOM_MODELS", 60), first = FromEnvironment("ONEFLOW_RANDOM_SEED", 1);
   const char* const meshes[] = {"mesh={dp:2 tp:2}", "mesh={dp:4}",
                                 "mesh={tp:4}",      "mesh={pp:2 dp:2}",
@@ -101,13 +101,17 @@ TEST_F(RandomModelsTest, HostsRecomputationAndNarrowTypesChangeNoLossTogether) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) graph.node(id).segment = 3 * id / graph.num_nodes() - 1;
     const std::string config = model.Config(kModelSteps), mesh = meshes[model.Draw(6)],
                       cluster = clusters[model.Draw(3)];
+    const char* const zeros[] = {"zero={stage:1}", "zero={stage:2 axis:'tp'}", "zero={stage:3}",
+                                 "zero={stage:3 prefetch:0 bucket_mb:1e-5}",
+                                 "zero={stage:3 prefetch:2 bucket_mb:1e-6 keep_gathered:true}"};
+    const std::string zero = zeros[model.Draw(5)];
     const bool narrow = model.Draw(2) == 0;
     const std::string type = narrow ? "precision.compute=BF16" : "precision.compute=F32";
-    SCOPED_TRACE(absl::StrCat("ONEFLOW_RANDOM_SEED=", seed, ", ", mesh, ", ", cluster, ", ", type, ", ", config, "\n",
-                              GraphToText(graph)));
+    SCOPED_TRACE(absl::StrCat("ONEFLOW_RANDOM_SEED=", seed, ", ", mesh, ", ", cluster, ", ", zero, ", ", type, ", ",
+                              config, "\n", GraphToText(graph)));
     ASSERT_OK_AND_ASSIGN(const std::vector<double> whole, Losses(graph, config, {type}));
     const absl::StatusOr<std::vector<double>> parts =
-        Losses(graph, config, {type, mesh, cluster, "recompute.what=layers"});
+        Losses(graph, config, {type, mesh, cluster, zero, "recompute.what=layers"});
     EXPECT_OK(parts.status());
     const double tolerance = narrow ? 0.05 : 1e-4;
     for (int step = 0; parts.ok() && step < kModelSteps; ++step) {

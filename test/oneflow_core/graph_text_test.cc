@@ -91,6 +91,8 @@ Graph FullyMarkedGraph() {
   graph.segments = {{"layers"}, {"attention", 0}};
   node.segment = 1;
   node.after = {x.id(), x.id()};
+  node.after_last = {y.id(), w.id()};
+  node.unit = 7;
   node.forward = graph.value(x.id()).producer;
   node.variable = graph.value(w.id()).producer;
   node.chunk = 3;
@@ -278,15 +280,16 @@ const Case kCases[] = {
     {"segment 0 \"layers\"", "line 3: expected segments before the first node"},
     {"%1:f32[2,3] = relu(%0) \"r\" chunk x", "line 3: expected the number of a chunk but found 'x'"},
     {"%1:f32[2,3] = relu(%0) \"r\" chunk -2", "its chunk is -2"},
+    {"%1:f32[2,3] = relu(%0) \"r\" unit -2", "its unit is -2"},
+    {"%1:f32[2,3] = relu(%0) \"r\" after_last %7",
+     "runs after %7 of the micro-batch before, but the graph has 2 values"},
     {"%1:f32[2,3] = relu(%0) \"r\" rate daily", "line 3: expected rate micro-batch or step but found 'daily'"},
     {"%1:f32[2,3] = relu(%0) \"r\" on cpu", "line 3: expected a placement such as [dp=2]{0,1} but found 'cpu'"},
     {"%1:f32[2,3] = relu(%0) \"r\" on [dp=2]{0,0}", "a rank is listed twice"},
     {"%1:f32[2,3] = relu(%0) \"r\" from a.cc:1", "line 3: expected a source line in quotes but found 'a.cc:1'"},
     {"%1:f32[2,3] = relu(%0) \"r\" rate step at pp=1",
-     "line 3: expected 'at', 'in', 'segment', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'after', 'from' "
-     "(in "
-     "this "
-     "order)"},
+     "line 3: expected 'at', 'in', 'segment', 'role', 'forward', 'variable', 'chunk', 'unit', 'rate', 'on', 'after', "
+     "'after_last', 'from' (in this order)"},
     {"increment(%0) \"i\"", "line 3: node 'i' (increment)"},
     {"%1:i64[] = constant() \"k\" {dtype=\"i64\", shape=[], value=1}\nincrement(%1) \"i\"",
      "line 4: node 'i' (increment): overwrites input 0, which is no variable but comes from node 'k' (constant)"},

@@ -39,6 +39,7 @@
 #include "tools/job/sync.h"
 #include "tools/job/validate.h"
 #include "tools/job/visible_text.h"
+#include "tools/job/zero.h"
 
 namespace oneflow {
 namespace {
@@ -89,6 +90,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.precision = PrecisionOf(config.precision());
   options.compress = CompressOf(config);
   options.local_training = LocalTrainingOf(config);
+  options.zero = ZeroOf(config);
   options.keep_gradients = !config.save_gradients().empty();
   options.checkpoints = config.has_checkpoint();
   return options;

@@ -20,6 +20,7 @@
 #include "tools/job/ramp.h"
 #include "tools/job/schedule.h"
 #include "tools/job/sync.h"
+#include "tools/job/zero.h"
 
 namespace oneflow {
 namespace {
@@ -128,6 +129,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   if (check.status().ok()) CheckRamp(c, check);
   if (check.status().ok()) CheckSync(c, check);
   if (check.status().ok()) CheckCompress(c, check);
+  if (check.status().ok()) CheckZero(c, check);
   if (check.status().ok()) CheckPoints(c, check);
   CheckOptimizer(train.optimizer(), check);
   check.Require(!train.has_lora() || !train.lora().match().empty(), "train.lora.match", "is missing");
