@@ -72,6 +72,7 @@ constexpr Pass kPipeline[] = {
     {"pack-once", PackOnce},
     {"channel-blocks", ChannelBlocks},
     {"gather-weights", GatherWeights},
+    {"reduce-gradients", ReduceGradients},
 };
 
 }  // namespace

@@ -11,6 +11,9 @@
 // one order, so that no cycle can arise. Micro-batches of a pipeline overtake one another: there forward and backward
 // of every chunk have units of their own.
 //
+// A segment that backward computes again is one unit there, however large, so that what it gathers serves its gradients
+// too.
+//
 // It runs last, when what reads weights is fused as it will be.
 #include <algorithm>
 #include <map>
@@ -33,6 +36,7 @@ class WeightGatherer {
         ops_(context.ops),
         topology_(context.topology),
         zero_(*context.options.zero),
+        what_(context.options.recompute.what),
         axes_(std::move(axes)),
         num_nodes_(graph.num_nodes()),
         gathered_(graph.num_nodes(), false),
@@ -69,6 +73,7 @@ class WeightGatherer {
   // Units that follow one another, those that are over. Of each, what its readers made, and its boxings.
   struct Line {
     std::optional<StepPart> part;
+    int segment = -1;  // that the last reader computed again, or made gradients of
     Unit unit;
     std::vector<std::vector<ValueId>> ends;
     std::vector<std::vector<NodeId>> boxings;
@@ -129,11 +134,20 @@ class WeightGatherer {
       return !IsGathered(input) || line.unit.copies.count(input) > 0 || kept_.count(input) > 0;
     };
     const bool has_all = std::all_of(inputs.begin(), inputs.end(), is_there);
-    if (line.part != part || (!has_all && IsFull(line.unit))) Begin(part, line);
+    const int segment = SegmentComputedAgain(node);
+    const bool is_within = segment >= 0 && segment == line.segment;
+    if (line.part != part || (!has_all && !is_within && IsFull(line.unit))) Begin(part, line);
+    line.segment = segment;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (IsGathered(inputs[i])) graph_.node(reader).inputs[i] = CopyFor(inputs[i], reader, line);
     }
     line.unit.readers.push_back(reader);
+  }
+
+  // Of a node of backward: the segment that it serves, if that is computed again; -1: none.
+  int SegmentComputedAgain(const Node& node) const {
+    if (what_.empty() || !IsBackward(node) || node.forward < 0) return -1;
+    return graph_.SegmentOfKind(graph_.node(node.forward).segment, what_);
   }
 
   bool IsFull(const Unit& unit) const {
@@ -252,6 +266,7 @@ class WeightGatherer {
   const OpRegistry& ops_;
   const Topology& topology_;
   const ZeroOptions& zero_;
+  const std::string what_;  // is computed again
   const std::set<std::string> axes_;
   const int num_nodes_;  // before any clone was added
   std::vector<bool> gathered_;

@@ -237,4 +237,11 @@ absl::StatusOr<bool> ChannelBlocks(Graph& graph, PassContext& context);
 //            w S -> boxing B {unit 8} (after dy of unit 7) -> c*;    dy, c* -> matmul -> dx
 absl::StatusOr<bool> GatherWeights(Graph& graph, PassContext& context);
 
+// reduce-gradients, if the options ask for it: gradients that are reduced to parts travel as units, and backward does
+// not run so far ahead that many of them are whole.
+//
+//   before   ... -> matmul_wgrad -> dw P -> boxing S     after   ... -> matmul_wgrad (after u S of unit 1) -> dw P
+//                                                                dw P -> boxing S {unit 3}
+absl::StatusOr<bool> ReduceGradients(Graph& graph, PassContext& context);
+
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 // of one dimension would be interleaved, so that gathering along one does not give the other's parts. A weight without
 // such a dimension stays a copy.
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "compiler/passes/passes.h"
@@ -28,6 +29,7 @@ class StateSplitter {
   // Returns whether it wished for anything.
   bool Run() {
     const std::vector<ValueId> gradients = VariableGradients(graph_);
+    FindSums();
     bool changed = false;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
@@ -71,11 +73,17 @@ class StateSplitter {
 
   // Gradients are added up where the parts of the weight are.
   void SplitSums(NodeId variable, const Shape& shape, int dim) {
+    for (const ValueId value : sums_[variable]) {
+      Value& sum = graph_.value(value);
+      if (sum.type.shape == shape && !sum.type.is_ragged() && !IsWishedAlong(sum.hint)) Wish(dim, sum.hint);
+    }
+  }
+
+  void FindSums() {
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
-      if (node.variable != variable || !context_.ops.Is(node.op, OpKind::kAccumulate)) continue;
-      Value& sum = graph_.value(node.outputs[0]);
-      if (sum.type.shape == shape && !sum.type.is_ragged() && !IsWishedAlong(sum.hint)) Wish(dim, sum.hint);
+      const bool is_sum = node.variable >= 0 && context_.ops.Is(node.op, OpKind::kAccumulate);
+      if (is_sum) sums_[node.variable].push_back(node.outputs[0]);
     }
   }
 
@@ -85,6 +93,7 @@ class StateSplitter {
   const std::set<std::string> axes_;
   const PlanMesh mesh_;
   int64_t parts_ = 1;
+  std::map<NodeId, std::vector<ValueId>> sums_;  // over micro-batches, of gradients of each variable
 };
 
 // What else is done with gradients, or copies of weights, along these axes.

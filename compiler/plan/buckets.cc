@@ -57,13 +57,15 @@ class Filling {
   bool IsCut(NodeId id) const { return !order_.IsBoxing(id) && !order_.IsVariable(id) && !IsUpdate(graph_.node(id)); }
 
   void FindGradients() {
+    const std::vector<std::vector<NodeId>> readers = graph_.Consumers();
     for (auto it = order_.sorted.rbegin(); it != order_.sorted.rend(); ++it) {
-      if (!order_.IsBoxing(*it) || order_.after[*it].empty()) continue;
+      if (!order_.IsBoxing(*it)) continue;
+      const std::vector<NodeId>& of_it = readers[graph_.node(*it).outputs[0]];
       const NodeId maker = MakerOf(*it);
       result_.gradient[*it] =
-          (order_.IsBoxing(maker) || IsBackward(graph_.node(maker))) &&
-          std::all_of(order_.after[*it].begin(), order_.after[*it].end(), [&](NodeId after) {
-            return result_.gradient[after] || IsUpdate(graph_.node(after)) || order_.SumsMicroBatches(after);
+          !of_it.empty() && (order_.IsBoxing(maker) || IsBackward(graph_.node(maker))) &&
+          std::all_of(of_it.begin(), of_it.end(), [&](NodeId reader) {
+            return result_.gradient[reader] || IsUpdate(graph_.node(reader)) || order_.SumsMicroBatches(reader);
           });
     }
   }
@@ -122,16 +124,19 @@ class Filling {
 
   // A pass has filled it; here it only travels by itself.
   void FillWithUnit(const std::vector<NodeId>& boxings) {
-    std::map<Work, int> first;
+    std::map<Work, int> cuts;
     for (const NodeId id : boxings) {
       result_.bucket[id] = num_buckets_;
       result_.depth[id] = 0;
-      if (first_reader_[id] < 0) continue;
-      const int position = order_.position[first_reader_[id]];
-      const auto [at, is_new] = first.try_emplace(WorkOf(first_reader_[id]), position);
-      if (!is_new) at->second = std::min(at->second, position);
+      const bool gradient = result_.gradient[id];
+      const NodeId at = gradient ? MakerOf(id) : first_reader_[id];
+      if (at < 0) continue;
+      const int position = order_.position[at] + gradient;
+      const auto [cut, is_new] = cuts.try_emplace(WorkOf(at), position);
+      if (!is_new) cut->second = gradient ? std::max(cut->second, position) : std::min(cut->second, position);
     }
-    for (const auto& [work, position] : first) cuts_[work].insert(position);
+    for (const auto& [work, position] : cuts) cuts_[work].insert(position);
+    if (result_.gradient[boxings[0]]) result_.gradients.push_back(boxings);
     ++num_buckets_;
   }
 

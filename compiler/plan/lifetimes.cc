@@ -8,6 +8,7 @@
 
 #include "compiler/plan/own_waits.h"
 #include "oneflow_core/arithmetic.h"
+#include "oneflow_core/queues.h"
 
 namespace oneflow {
 namespace {
@@ -48,6 +49,8 @@ class LifetimeFinder {
         position_(waits_.num_acts()),
         after_(waits_.num_acts()),
         before_(waits_.num_acts()),
+        alike_after_(waits_.num_acts()),
+        alike_before_(waits_.num_acts()),
         in_step_before_(waits_.num_acts()),
         in_step_after_(waits_.num_acts()) {
     actors_.resize(input.classes.size());
@@ -92,16 +95,19 @@ class LifetimeFinder {
     std::sort(acts_here_.begin(), acts_here_.end(), [&](int a, int b) { return order_[a] < order_[b]; });
   }
 
-  // A longest line of acts in one step that wait for one another.
+  // A longest line of acts in one step that wait for one another; of several one with the most acts that compute, since
+  // these hold what others wait for.
   std::vector<int> LongestLine() {
+    constexpr int kAct = 1 << 10;  // so many that compute would have to differ to count as one act more
     std::vector<int>&length = after_, &from = before_;
     int last = -1;
     for (const int act : acts_here_) {
-      length[act] = 1;
+      const int own = kAct + QueueKindOf(plan_.actors[waits_.actor_of(act)].queue).is_main;
+      length[act] = own;
       from[act] = -1;
       for (const OwnWaits::Wait& wait : waits_.waits(act)) {
-        if (wait.earlier || !IsHere(wait.on) || length[wait.on] < length[act]) continue;
-        length[act] = length[wait.on] + 1;
+        if (wait.earlier || !IsHere(wait.on) || length[wait.on] + own <= length[act]) continue;
+        length[act] = length[wait.on] + own;
         from[act] = wait.on;
       }
       if (last < 0 || length[act] > length[last]) last = act;
@@ -120,6 +126,7 @@ class LifetimeFinder {
     for (int p = 0; p < size(); ++p) position_[clock_[p]] = p;
     LookBack();
     LookAhead();
+    LookAmongAlike();
   }
 
   void LookBack() {
@@ -161,6 +168,26 @@ class LifetimeFinder {
     in_step(in_step_after_);
     for (const int act : acts_here_) {
       if (before_[act] == -kNone && in_step_after_[act] != -kNone) before_[act] = in_step_after_[act] + size();
+    }
+  }
+
+  // The same within a step, by acts of the same placement alone: so it holds on all of its ranks, of whatever class.
+  void LookAmongAlike() {
+    const auto placement = [&](int act) -> const Placement& { return plan_.actors[waits_.actor_of(act)].placement; };
+    const auto counts = [&](int act, const OwnWaits::Wait& wait) {
+      return !wait.earlier && IsHere(wait.on) && placement(act) == placement(wait.on);
+    };
+    for (const int act : acts_here_) {
+      alike_after_[act] = position_[act] >= 0 ? position_[act] : kNone;
+      alike_before_[act] = position_[act] >= 0 ? position_[act] : -kNone;
+      for (const OwnWaits::Wait& wait : waits_.waits(act)) {
+        if (counts(act, wait)) alike_after_[act] = std::max(alike_after_[act], alike_after_[wait.on]);
+      }
+    }
+    for (auto it = acts_here_.rbegin(); it != acts_here_.rend(); ++it) {
+      for (const OwnWaits::Wait& wait : waits_.waits(*it)) {
+        if (counts(*it, wait)) alike_before_[wait.on] = std::min(alike_before_[wait.on], alike_before_[*it]);
+      }
     }
   }
 
@@ -276,20 +303,7 @@ class LifetimeFinder {
   // The gap before the first act of the clock that follows the act on all ranks that differ along `axes`.
   int64_t CoverOf(int act, uint32_t axes) {
     const Placement& placement = plan_.actors[waits_.actor_of(act)].placement;
-    int at = -kNone;  // the clock act that follows it on each single rank
-    if (IsOnClock(act)) {
-      at = position_[act];
-    } else {
-      for (const PhysicalPort& port : plan_.actors[waits_.actor_of(act)].outputs) {
-        const PhysicalRegister& reg = plan_.registers[port.reg];
-        for (size_t c = 0; c < reg.consumers.size(); ++c) {
-          const int reader = waits_.first_act(reg.consumers[c]);
-          if (!waits_.readings()[port.reg][c].own || !IsHere(reader) || !IsOnClock(reader)) continue;
-          if (reg.initially_filled > 0 || NumActs(plan_.actors[reg.consumers[c]]) > 1) continue;
-          if (plan_.actors[reg.consumers[c]].placement == placement) at = std::min(at, position_[reader]);
-        }
-      }
-    }
+    const int at = alike_before_[act];  // follows it on each single rank
     if (at == -kNone) return kNever;
     const int cover = CoversOf(axes)[at];
     if (cover < 0) return kNever;
@@ -299,15 +313,25 @@ class LifetimeFinder {
     return GapAt(cover);
   }
 
-  // By position on the clock: the first later act that waits, on every rank, for results of the act before it on all
-  // ranks that differ along `axes`; -1: none.
+  // By position on the clock: the first later act that waits, on every rank, for results of this act, or of acts that
+  // wait for it, on all ranks that differ along `axes`; -1: none. A boxing brings them, on the clock or beside it.
   const std::vector<int>& CoversOf(uint32_t axes) {
     const auto [it, inserted] = covers_.try_emplace(axes, std::vector<int>(size(), -1));
     if (!inserted) return it->second;
-    int next = -1;
+    std::vector<int> next(size(), INT_MAX);  // by position of what is brought, round the clock
+    for (const int act : acts_here_) {
+      if (before_[act] == -kNone) continue;
+      for (const OwnWaits::Wait& wait : waits_.waits(act)) {
+        if (!IsHere(wait.on) || alike_after_[wait.on] == kNone || !GroupWaitedFor(act, wait.on, axes)) continue;
+        const int waiter = before_[act] + (wait.earlier ? size() : 0);
+        next[alike_after_[wait.on]] = std::min(next[alike_after_[wait.on]], waiter);
+      }
+    }
+    int cover = INT_MAX;
     for (int p = 2 * size() - 1; p >= 0; --p) {
-      if (p < size()) it->second[p] = next >= 0 && next - p < size() ? next : -1;
-      if (p > 0 && GroupWaitedFor(clock_[p % size()], clock_[(p - 1) % size()], axes)) next = p;
+      const int at = next[p % size()];
+      if (at != INT_MAX) cover = std::min(cover, at + (p < size() ? 0 : size()));
+      if (p < size()) it->second[p] = cover != INT_MAX && cover - p < size() ? cover : -1;
     }
     return it->second;
   }
@@ -341,6 +365,7 @@ class LifetimeFinder {
   std::vector<int> clock_;
   std::vector<int> tick_;  // the gap before each act of the clock; behind them, the number of ticks
   std::vector<int> position_, after_, before_;  // by act
+  std::vector<int> alike_after_, alike_before_;
   std::vector<int> in_step_before_, in_step_after_;
   std::map<uint32_t, std::vector<int>> covers_;
 };

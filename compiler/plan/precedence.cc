@@ -46,20 +46,27 @@ void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result
 // Nodes that make gradients for the update, and nothing else: nodes that wait for the network wait for these.
 std::vector<bool> SendersOfGradients(const Graph& graph, const Precedence& order) {
   const int n = graph.num_nodes();
+  const std::vector<std::vector<NodeId>> readers = graph.Consumers();
   std::vector<bool> goes_to_update(n, false);  // boxings
-  const auto all_after = [&](NodeId id, const auto& holds) {
-    return !order.after[id].empty() && std::all_of(order.after[id].begin(), order.after[id].end(), holds);
+  const auto all_readers = [&](NodeId id, const auto& holds) {
+    bool any = false;
+    for (const ValueId output : graph.node(id).outputs) {
+      if (!std::all_of(readers[output].begin(), readers[output].end(), holds)) return false;
+      any = any || !readers[output].empty();
+    }
+    return any;
   };
   for (NodeId id = n - 1; id >= 0; --id) {
-    goes_to_update[id] = order.IsBoxing(id) && all_after(id, [&](NodeId after) {
-                           return goes_to_update[after] || IsUpdate(graph.node(after)) || order.SumsMicroBatches(after);
-                         });
+    goes_to_update[id] =
+        order.IsBoxing(id) && all_readers(id, [&](NodeId reader) {
+          return goes_to_update[reader] || IsUpdate(graph.node(reader)) || order.SumsMicroBatches(reader);
+        });
   }
   std::vector<bool> sends(n, false);
   for (NodeId id = 0; id < n; ++id) {
     const Node& node = graph.node(id);
-    sends[id] =
-        IsBackward(node) && !order.IsBoxing(id) && all_after(id, [&](NodeId after) { return goes_to_update[after]; });
+    sends[id] = IsBackward(node) && !order.IsBoxing(id) &&
+                all_readers(id, [&](NodeId reader) { return goes_to_update[reader]; });
   }
   return sends;
 }

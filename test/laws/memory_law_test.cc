@@ -302,6 +302,34 @@ TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
   }
 }
 
+// Gathered weights, and gradients until they are reduced, take turns on the same bytes.
+TEST(MemoryLawTest, StateInPartsSharesNoMoreThanWaitsAllow) {
+  const GptConfig config{.vocabulary = 128, .layers = 3, .width = 16, .heads = 2, .context = 8};
+  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
+  std::mt19937 random(1);
+  const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
+  for (int i = 0; i < 16 && !::testing::Test::HasFailure(); ++i) {
+    CompileOptions options;
+    const int dp = 2 + draw(3), tp = 1 + draw(2), pp = 1 + (draw(5) == 0);
+    options.mesh = *Mesh::Create({{"pp", pp}, {"dp", dp}, {"tp", tp}});
+    options.micro_batches = 1 + draw(3);
+    options.ranks_per_process = draw(2) == 0 ? 1 : dp * tp * pp;
+    options.device = draw(3) == 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
+    options.zero = ZeroOptions{.stage = 2 + draw(2),
+                               .axis = "dp",
+                               .prefetch = draw(4),
+                               .unit_bytes = int64_t{1} << (4 * draw(5)),
+                               .keeps_gathered = draw(4) == 0,
+                               .sums_once = draw(4) == 0};
+    if (draw(3) == 0) options.recompute.what = "layers";
+    SCOPED_TRACE(absl::StrCat("case ", i, ", ", AxesText(options.mesh.axes()), ", stage ", options.zero->stage, ", ",
+                              options.micro_batches, " micro-batches, prefetch ", options.zero->prefetch, ", units of ",
+                              options.zero->unit_bytes));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
+    EXPECT_GT(CheckLaw(set), 100);
+  }
+}
+
 TEST(MemoryLawTest, SchedulesShareNoMoreThanWaitsAllow) {
   const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 8};
   ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));

@@ -23,7 +23,7 @@ class MixesTest : public testing::LayoutsLaw {
   }
   static std::string Train(int which) {
     static constexpr const char* kOptimizers[] = {"adamw { weight_decay: 0.1 } clip_norm: 1", "adamw {}",
-                                                  "sgd { momentum: 0.9 }", "sgd {}"};
+                                                  "sgd { momentum: 0.9 }", "adamw { beta2: 0.99 }"};
     return absl::StrCat("train { batch_size: 16 optimizer { ", kOptimizers[which],
                         " } schedule { learning_rate: 1e-3 } }");
   }

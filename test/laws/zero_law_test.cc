@@ -2,6 +2,7 @@
 // any loss while gradients are summed in the same order. It moves the bytes, and takes the memory, of its formulas.
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "test/laws/layouts_law.h"
 
 namespace oneflow {
@@ -89,6 +90,89 @@ TEST_F(ZeroLawTest, AnyMeshTrainsAsOneDevice) {
     ExpectSameUnder(ConvNet(), {{"mesh={dp:2}", zero}, {"mesh={dp:4}", zero, "train.micro_batches=2"}});
     ExpectSameUnder(WideDeep(), {{"mesh={dp:2}", zero}, {"mesh={dp:4}", zero, "train.micro_batches=2"}});
     ExpectSameUnder(MarginClassifier(), {{"mesh={dp:4}", zero}});
+  }
+}
+
+// Bytes of a step by the table of ZeRO's volumes, (d - 1) / d of them on each of d ranks. With m micro-batches:
+//
+//   stage 1   weights once, gradients once
+//   stage 2   weights once, gradients m times
+//   stage 3   m times: weights for forward, those that backward reads, and gradients
+TEST_F(ZeroLawTest, BytesAreThoseOfTheFormulas) {
+  steps_ = 2;
+  constexpr int kRanks = 4;
+  const std::vector<std::string> copies = {"mesh={dp:4}", "unfused=true"};
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome plain, Run(WideGpt(), copies));
+  int64_t all = 0, read_backward = 0;
+  for (const auto& [name, bytes] : plain.initial_weights) {
+    const auto size = static_cast<int64_t>(bytes.size());
+    all += size;
+    // Products and norms; what is added, or looked up, is not read again.
+    const bool is_table = name == "wte/weight" || name == "wpe/weight";
+    if (absl::EndsWith(name, "/weight") && !is_table) read_backward += size;
+  }
+  const auto per_step = [&](const testing::Outcome& outcome) {
+    return static_cast<double>(outcome.stats.bytes_moved) / steps_;
+  };
+  for (const int m : {1, 2}) {
+    const struct {
+      const char* zero;
+      int64_t bytes;
+    } kCases[] = {{"", 2 * all},
+                  {"zero={stage:1}", 2 * all},
+                  {"zero={stage:2}", all + m * all},
+                  {"zero={stage:2 sum_once:true}", 2 * all},
+                  {"zero={stage:3}", m * (2 * all + read_backward)},
+                  {"zero={stage:3 keep_gathered:true}", m * 2 * all},
+                  {"zero={stage:3 sum_once:true}", all + m * (all + read_backward)}};
+    for (const auto& [zero, bytes] : kCases) {
+      SCOPED_TRACE(absl::StrCat(zero, ", ", m, " micro-batches"));
+      std::vector<std::string> overrides = copies;
+      overrides.push_back(absl::StrCat("train.micro_batches=", m));
+      if (*zero != '\0') overrides.push_back(zero);
+      ASSERT_OK_AND_ASSIGN(const testing::Outcome outcome, Run(WideGpt(), overrides));
+      const auto expected = static_cast<double>((kRanks - 1) * bytes);
+      EXPECT_GE(per_step(outcome), expected);
+      EXPECT_LE(per_step(outcome), expected + 8000) << "losses, norms and the like";
+    }
+    // What layers computed again gather serves their gradients too.
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome again,
+                         Run(WideGpt(), {"mesh={dp:4}", "zero={stage:3 bucket_mb:0.01}", "recompute.what=layers",
+                                         absl::StrCat("train.micro_batches=", m)}));
+    EXPECT_LE(per_step(again), static_cast<double>((kRanks - 1) * m * 3 * all) + 8000);
+  }
+}
+
+// Of what is trained a rank has the part that it updates, its gradient and both of Adam's averages: 16 bytes of each of
+// its parameters. Beside these are so many gathered units, and the gradients of some that are not reduced yet.
+TEST_F(ZeroLawTest, StateTakesThePartOfARank) {
+  steps_ = 2;
+  constexpr int kRanks = 4, kLayers = 40;
+  constexpr int64_t kLayer = 256 * 256 * 4, kFirst = 784 * 256 * 4;  // bytes of a weight
+  const std::string config =
+      absl::StrCat("model { mlp { widths: [", absl::StrJoin(std::vector<int>(kLayers, 256), ","),
+                   "] } } data { images { ", "train_images: '", images_, "' train_labels: '", labels_,
+                   "' } } train { batch_size: 8 optimizer { adamw {} } schedule { learning_rate: 1e-3 } }");
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome whole, Run(config, {}));
+  int64_t all = 0;
+  for (const auto& [name, bytes] : whole.initial_weights) all += static_cast<int64_t>(bytes.size());
+  for (const int m : {1, 2}) {
+    std::optional<int64_t> without;
+    for (const int prefetch : {0, 1, 3}) {
+      SCOPED_TRACE(absl::StrCat(m, " micro-batches, prefetch ", prefetch));
+      ASSERT_OK_AND_ASSIGN(const testing::Outcome parts,
+                           Run(config, {"mesh={dp:4}", absl::StrCat("train.micro_batches=", m),
+                                        absl::StrCat("zero={stage:3 bucket_mb:0.2 prefetch:", prefetch, "}")}));
+      EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
+      const int64_t of_rank = parts.planned_bytes / kRanks, state = 4 * all / kRanks;
+      EXPECT_GE(of_rank, state);
+      // Of several micro-batches the parts of one gradient wait until they are added to those of the others.
+      const int64_t waiting = m == 1 ? 0 : all / kRanks;
+      constexpr int64_t kWhole = 2 * kFirst + 5 * kLayer;  // gradients that are not reduced yet on all ranks
+      EXPECT_LE(of_rank, state * 103 / 100 + waiting + (1 + prefetch) * kLayer + kWhole);
+      if (!without.has_value()) without = of_rank;
+      EXPECT_LE(of_rank, *without + (4 + prefetch) * kLayer);
+    }
   }
 }
 

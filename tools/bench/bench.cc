@@ -41,6 +41,7 @@
 #include "tools/bench/simulate_scale.h"
 #include "tools/bench/start_up.h"
 #include "tools/bench/tiles.h"
+#include "tools/bench/zero.h"
 #include "tools/control/process/stop_signals.h"
 #include "tools/control/process/temp_dir.h"
 #include "tools/control/process/write_file.h"
@@ -126,6 +127,7 @@ constexpr struct {
     {"simulate-scale", MakeSimulateScaleCase},
     {"start-up", MakeStartUpCase},
     {"tiles", MakeTilesCase},
+    {"zero", MakeZeroCase},
 };
 
 std::vector<std::string> CaseNames() {

@@ -31,6 +31,10 @@ constexpr ScaleCase kCases[] = {
     {"gpt1t", "GPT-1T, pp64 x dp6 x tp8", 64, 6, 8, 128, 128, 25'600, 160, 0, ""},
     {"gpt1t-interleaved", "GPT-1T, interleaved 1F1B", 64, 6, 8, 128, 128, 25'600, 160, 0, "interleaved"},
     {"gpt1t-zb-h1", "GPT-1T, ZB-H1", 64, 6, 8, 128, 128, 25'600, 160, 0, "zb-h1"},
+    {"gpt3-zero3", "GPT-3, dp32, ZeRO-3", 12, 32, 8, 48, 96, 12'288, 96, 0, "", 1, 1, 3},
+    {"gpt1t-zero1", "GPT-1T, dp6, ZeRO-1", 64, 6, 8, 128, 128, 25'600, 160, 0, "", 1, 1, 1},
+    {"gpt1t-zero3", "GPT-1T, dp6, ZeRO-3", 64, 6, 8, 128, 128, 25'600, 160, 0, "", 1, 1, 3},
+    {"gpt1t-100k", "GPT-1T, pp64 x dp196 x tp8", 64, 196, 8, 128, 128, 25'600, 160, 0, "", 1, 1, 1},
     {"random", "random graph, dp128 x tp8", 1, 128, 8, 1, 0, 0, 0, 23'000, ""},
 };
 
@@ -123,6 +127,7 @@ absl::StatusOr<CompileOptions> ScaleOptions(const ScaleCase& it) {
   options.device = DeviceKind::kCuda;
   options.kernel_scratch = ScratchOfKernels(options.device, 1);
   options.optimizer.clip_norm = 1;
+  if (it.zero_stage > 0) options.zero = ZeroOptions{.stage = it.zero_stage, .axis = "dp"};
   std::vector<Axis> axes;  // as a job's mesh has them
   for (const Axis& axis : {Axis{"pp", it.pp}, Axis{"dp", it.dp}, Axis{"tp", it.tp}}) {
     if (axis.size > 1) axes.push_back(axis);

@@ -6,6 +6,7 @@
 //   gpt3-half                48 layers of it, dp1: twice the layers should take about twice the time
 //   gpt1t                    128 layers of width 25,600 on pp64 x dp6 x tp8: 3,072 ranks
 //   gpt1t-interleaved, -zb-h1     the same under schedules, whose orders are in the plan
+//   gpt3-zero3, gpt1t-zero1, -zero3     state in parts along dp
 //   random                   a random graph, 100,000 ops when it is laid out, on dp128 x tp8: no layers that repeat
 #pragma once
 
@@ -30,6 +31,7 @@ struct ScaleCase {
   const char* schedule;          // of its pipeline; empty: what follows from credits
   uint32_t seed = 1;             // of a random graph
   int sizes = 1;                 // of steps, as a ramp has them: the micro-batches in so many equal parts
+  int zero_stage = 0;            // along dp; 0: copies
 };
 
 absl::Span<const ScaleCase> ScaleCases();

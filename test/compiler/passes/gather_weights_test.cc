@@ -12,23 +12,25 @@ struct Gathering {
   bool keeps = false;
 };
 
-CompileOptions Sharding(const Gathering& how, std::vector<Axis> axes = {{"dp", 2}}, int micro_batches = 1) {
+CompileOptions Gathered(const Gathering& how, std::vector<Axis> axes = {{"dp", 2}}, int micro_batches = 1) {
   CompileOptions options = Options(std::move(axes), micro_batches);
   options.zero = ZeroOptions{
       .stage = 3, .axis = "dp", .prefetch = how.prefetch, .unit_bytes = how.unit_bytes, .keeps_gathered = how.keeps};
   return options;
 }
 
-absl::StatusOr<Graph> Boxed(Graph graph, const CompileOptions& options) {
+absl::StatusOr<Graph> BoxedToGather(Graph graph, const CompileOptions& options) {
   VariableDists variables;
   return RunPasses(std::move(graph), options, Ops(), variables);
 }
 
 // By unit, the gathers of it.
-std::map<int, std::vector<NodeId>> Units(const Graph& graph) {
+std::map<int, std::vector<NodeId>> GathersByUnit(const Graph& graph) {
   std::map<int, std::vector<NodeId>> units;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    if (graph.node(id).unit >= 0) units[graph.node(id).unit].push_back(id);
+    const Node& node = graph.node(id);
+    const bool gathers = node.unit >= 0 && graph.value(node.outputs[0]).dist->sbp[0].is_broadcast();
+    if (gathers) units[node.unit].push_back(id);
   }
   return units;
 }
@@ -49,7 +51,7 @@ std::vector<NodeId> ReadersOf(const Graph& graph, ValueId value) {
 }
 
 // Five layers of 32 x 32 between samples and classes.
-Graph Deep() {
+Graph SevenProducts() {
   GraphBuilder b(Ops(), "train");
   const Samples samples = ReadSamples(b, 8);
   Tensor x = MatMul(samples.rows, Weight(b, "w0", {16, 32}));
@@ -63,8 +65,8 @@ Graph Deep() {
 
 TEST(GatherWeightsTest, EveryUseHasAGatherOfItsOwn) {
   for (const int micro_batches : {1, 2}) {
-    ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(Deep(), Sharding({}, {{"dp", 2}}, micro_batches)));
-    const std::map<int, std::vector<NodeId>> units = Units(graph);
+    ASSERT_OK_AND_ASSIGN(const Graph graph, BoxedToGather(SevenProducts(), Gathered({}, {{"dp", 2}}, micro_batches)));
+    const std::map<int, std::vector<NodeId>> units = GathersByUnit(graph);
     EXPECT_EQ(units.size(), 7u + 6) << "forward reads all seven, backward all but the first";
     for (const auto& [unit, gathers] : units) {
       ASSERT_EQ(gathers.size(), 1u);
@@ -82,8 +84,9 @@ TEST(GatherWeightsTest, EveryUseHasAGatherOfItsOwn) {
 TEST(GatherWeightsTest, NoMoreUnitsAreThereThanAreGatheredAhead) {
   for (const int prefetch : {0, 1, 2, 5, 40}) {
     SCOPED_TRACE(prefetch);
-    ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(Deep(), Sharding({.prefetch = prefetch}, {{"dp", 2}}, 2)));
-    const std::map<int, std::vector<NodeId>> units = Units(graph);
+    ASSERT_OK_AND_ASSIGN(const Graph graph,
+                         BoxedToGather(SevenProducts(), Gathered({.prefetch = prefetch}, {{"dp", 2}}, 2)));
+    const std::map<int, std::vector<NodeId>> units = GathersByUnit(graph);
     const int n = static_cast<int>(units.size());
     ASSERT_EQ(n, 13);
     for (int unit = 0; unit < n; ++unit) {
@@ -108,35 +111,35 @@ TEST(GatherWeightsTest, AUnitIsFullWhenItHasItsBytes) {
   // Weights of 2,048, five of 4,096 and 512 bytes, in the order in which they are read, then all but the first back.
   const std::pair<int64_t, size_t> kUnits[] = {{1, 13}, {4096, 11}, {4097, 7}, {1 << 20, 2}};
   for (const auto& [bytes, count] : kUnits) {
-    ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(Deep(), Sharding({.unit_bytes = bytes})));
-    EXPECT_EQ(Units(graph).size(), count) << bytes;
+    ASSERT_OK_AND_ASSIGN(const Graph graph, BoxedToGather(SevenProducts(), Gathered({.unit_bytes = bytes})));
+    EXPECT_EQ(GathersByUnit(graph).size(), count) << bytes;
   }
 }
 
 TEST(GatherWeightsTest, WhatIsKeptIsGatheredOnce) {
-  ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(Deep(), Sharding({.keeps = true}, {{"dp", 2}}, 2)));
-  EXPECT_EQ(Units(graph).size(), 7u);
+  ASSERT_OK_AND_ASSIGN(const Graph graph, BoxedToGather(SevenProducts(), Gathered({.keeps = true}, {{"dp", 2}}, 2)));
+  EXPECT_EQ(GathersByUnit(graph).size(), 7u);
 }
 
 TEST(GatherWeightsTest, AGraphWithoutALossGathersTooAndStage2DoesNot) {
-  Graph forward = Deep();
+  Graph forward = SevenProducts();
   forward.losses.clear();
-  ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(forward, Sharding({})));
-  EXPECT_EQ(Units(graph).size(), 7u);
-  CompileOptions stage2 = Sharding({});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, BoxedToGather(forward, Gathered({})));
+  EXPECT_EQ(GathersByUnit(graph).size(), 7u);
+  CompileOptions stage2 = Gathered({});
   stage2.zero->stage = 2;
-  ASSERT_OK_AND_ASSIGN(const Graph once, Boxed(Deep(), stage2));
-  EXPECT_TRUE(Units(once).empty());
+  ASSERT_OK_AND_ASSIGN(const Graph once, BoxedToGather(SevenProducts(), stage2));
+  EXPECT_TRUE(GathersByUnit(once).empty());
 }
 
 TEST(GatherWeightsTest, TheRoundedWeightTravels) {
-  CompileOptions options = Sharding({});
+  CompileOptions options = Gathered({});
   options.precision.compute = DType::kBFloat16;
-  ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(Deep(), options));
-  for (const auto& [unit, gathers] : Units(graph)) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, BoxedToGather(SevenProducts(), options));
+  for (const auto& [unit, gathers] : GathersByUnit(graph)) {
     for (const NodeId id : gathers) EXPECT_EQ(graph.value(graph.node(id).outputs[0]).type.dtype, DType::kBFloat16);
   }
-  EXPECT_EQ(Units(graph).size(), 13u);
+  EXPECT_EQ(GathersByUnit(graph).size(), 13u);
 }
 
 // A weight that two layers read is gathered where each of them reads it.
@@ -149,9 +152,9 @@ TEST(GatherWeightsTest, TiedWeightsAreGatheredForEachUse) {
   x = MatMul(Tanh(x), tied);
   const Tensor loss = ReduceMean(Mul(x, x));
   b.SetLoss(loss);
-  ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(*b.Finish(), Sharding({})));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, BoxedToGather(*b.Finish(), Gathered({})));
   int of_tied = 0;
-  for (const auto& [unit, gathers] : Units(graph)) {
+  for (const auto& [unit, gathers] : GathersByUnit(graph)) {
     for (const NodeId id : gathers) {
       of_tied += graph.node(graph.value(graph.node(id).inputs[0]).producer).name == "tied";
     }

@@ -6,7 +6,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-CompileOptions Sharding(int stage, std::vector<Axis> axes = {{"dp", 4}}, int micro_batches = 1) {
+CompileOptions Divided(int stage, std::vector<Axis> axes = {{"dp", 4}}, int micro_batches = 1) {
   CompileOptions options = Options(std::move(axes), micro_batches);
   options.zero = ZeroOptions{.stage = stage, .axis = "dp"};
   return options;
@@ -31,7 +31,7 @@ Graph Weights(const std::vector<Shape>& shapes, const std::vector<SbpHint>& hint
 
 TEST(SplitStatesTest, ADimensionThatDividesEvenlyIsDividedElseTheLargest) {
   const Graph graph = Weights({Shape({8, 3}), Shape({3, 8}), Shape({6, 7}), Shape({3, 2}), Shape({}), Shape({5})});
-  ASSERT_OK_AND_ASSIGN(const Graph split, RunUpTo("split-states", graph, Sharding(1)));
+  ASSERT_OK_AND_ASSIGN(const Graph split, RunUpTo("split-states", graph, Divided(1)));
   EXPECT_EQ(WishOf(split, "w0"), "dp:S(0)");
   EXPECT_EQ(WishOf(split, "w1"), "dp:S(1)");
   EXPECT_EQ(WishOf(split, "w2"), "dp:S(1)");
@@ -43,18 +43,18 @@ TEST(SplitStatesTest, ADimensionThatDividesEvenlyIsDividedElseTheLargest) {
 TEST(SplitStatesTest, NotOneThatIsDividedAlongAnotherAxis) {
   const SbpHint columns = {{"tp", Sbp::Split(1)}}, rows = {{"tp", Sbp::Split(0)}}, own = {{"dp", Sbp::Broadcast()}};
   const Graph graph = Weights({Shape({8, 8}), Shape({8, 8}), Shape({8}), Shape({8, 8})}, {columns, rows, rows, own});
-  ASSERT_OK_AND_ASSIGN(const Graph split, RunUpTo("split-states", graph, Sharding(1, {{"dp", 4}, {"tp", 2}})));
+  ASSERT_OK_AND_ASSIGN(const Graph split, RunUpTo("split-states", graph, Divided(1, {{"dp", 4}, {"tp", 2}})));
   EXPECT_EQ(WishOf(split, "w0"), "tp:S(1),dp:S(0)");
   EXPECT_EQ(WishOf(split, "w1"), "tp:S(0),dp:S(1)");
   EXPECT_EQ(WishOf(split, "w2"), "tp:S(0)") << "it stays a copy";
   EXPECT_EQ(WishOf(split, "w3"), "dp:B") << "its own wish counts";
-  ASSERT_OK_AND_ASSIGN(const Graph without, RunUpTo("split-states", graph, Sharding(1, {{"dp", 4}})));
+  ASSERT_OK_AND_ASSIGN(const Graph without, RunUpTo("split-states", graph, Divided(1, {{"dp", 4}})));
   EXPECT_EQ(WishOf(without, "w1"), "tp:S(0),dp:S(0)") << "this mesh has no such axis";
 }
 
 TEST(SplitStatesTest, ARoleIsAllAxesThatHaveIt) {
   const std::vector<Axis> axes = {{"replica", 2, AxisRole::kBatch}, {"shard", 2, AxisRole::kBatch}};
-  CompileOptions options = Sharding(1, axes);
+  CompileOptions options = Divided(1, axes);
   const Graph graph = Weights({Shape({8, 3})});
   ASSERT_OK_AND_ASSIGN(const Graph both, RunUpTo("split-states", graph, options));
   EXPECT_EQ(WishOf(both, "w0"), "replica:S(0),shard:S(0)");
@@ -66,12 +66,12 @@ TEST(SplitStatesTest, ARoleIsAllAxesThatHaveIt) {
 TEST(SplitStatesTest, OptimizerStateLiesAsItsWeightAndSumsDoFromStage2On) {
   for (const int stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
-    ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("select-sbp", Mlp(), Sharding(stage, {{"dp", 4}}, 2)));
+    ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("select-sbp", Mlp(), Divided(stage, {{"dp", 4}}, 2)));
     EXPECT_EQ(SbpOf(graph, "up"), "(S(0))");
     EXPECT_EQ(SbpOf(graph, "up/adam_m"), "(S(0))");
     EXPECT_EQ(SbpOf(graph, "up/adam_v"), "(S(0))");
     EXPECT_EQ(SbpOf(graph, "up/grad"), stage == 1 ? "(P)" : "(S(0))");
-    CompileOptions once = Sharding(stage, {{"dp", 4}}, 2);
+    CompileOptions once = Divided(stage, {{"dp", 4}}, 2);
     once.zero->sums_once = true;
     ASSERT_OK_AND_ASSIGN(const Graph summed_once, RunUpTo("select-sbp", Mlp(), once));
     EXPECT_EQ(SbpOf(summed_once, "up/grad"), "(P)");
@@ -80,7 +80,7 @@ TEST(SplitStatesTest, OptimizerStateLiesAsItsWeightAndSumsDoFromStage2On) {
 
 TEST(SplitStatesTest, WeightsThatAreNotTrainedAreDividedFromStage3On) {
   for (const int stage : {2, 3}) {
-    CompileOptions options = Sharding(stage);
+    CompileOptions options = Divided(stage);
     ParameterGroup frozen;
     frozen.match = "up";
     frozen.frozen = true;
@@ -94,13 +94,13 @@ TEST(SplitStatesTest, WeightsThatAreNotTrainedAreDividedFromStage3On) {
 TEST(SplitStatesTest, AMeshWithoutTheAxisIsTold) {
   VariableDists variables;
   std::vector<std::string> warnings;
-  ASSERT_OK(RunPasses(Mlp(), Sharding(3, {{"tp", 2}}), Ops(), variables, nullptr, &warnings));
+  ASSERT_OK(RunPasses(Mlp(), Divided(3, {{"tp", 2}}), Ops(), variables, nullptr, &warnings));
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0], "graph 'mlp': zero changes nothing: its mesh tp=2 has nothing to divide along 'dp'");
 }
 
 TEST(SplitStatesTest, WhatElseIsDoneAlongTheAxisIsRefusedWhereItContradicts) {
-  CompileOptions options = Sharding(2, {{"dp", 4}}, 2);
+  CompileOptions options = Divided(2, {{"dp", 4}}, 2);
   options.compress = CompressOptions{.axis = "dp", .codec = "TOPK", .parameter = 0.1};
   EXPECT_THAT(RunUpTo("split-states", Mlp(), options).status().message(),
               HasSubstr("stage 2 would sum them in every micro-batch; use sum_once, or stage 1"));

@@ -1,0 +1,124 @@
+"""A GPT trained by PyTorch on several processes over gloo, for `oneflow bench --cases zero`: its weights, gradients and
+optimizer state in parts (FSDP2, fully_shard of every block and then of the rest) or as copies (DDP).
+
+    python pytorch_fsdp.py REQUEST.json ANSWER.json      starts a process for each rank and waits for all
+
+Each process has one thread, as each of ours has. Tokens are made; the head is the token table (tied). Exit code 3: this
+Python has no PyTorch. The answer: the median seconds of a step, and the most memory that the processes held, added up.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import torch
+except ImportError:
+    sys.exit(3)
+
+import torch.distributed as dist
+import torch.nn.functional as F
+from pytorch_peer import peak_bytes
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, context, width = x.shape
+        parts = self.qkv(self.ln1(x)).view(batch, context, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(*parts.unbind(0), is_causal=True)
+        x = x + self.o(mixed.transpose(1, 2).reshape(batch, context, width))
+        return x + self.down(F.gelu(self.up(self.ln2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, r):
+        super().__init__()
+        width = r["width"]
+        self.wte, self.wpe = nn.Embedding(r["vocabulary"], width), nn.Embedding(r["context"], width)
+        self.blocks = nn.ModuleList(Block(width, r["heads"]) for _ in range(r["layers"]))
+        self.ln_f, self.head = nn.LayerNorm(width), nn.Linear(width, r["vocabulary"], bias=False)
+        self.head.weight = self.wte.weight
+
+    def forward(self, tokens, labels):
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(self.ln_f(x)).flatten(0, 1), labels.flatten())
+
+
+def make_model(r):
+    if r["mode"] == "ddp":
+        return nn.parallel.DistributedDataParallel(Gpt(r), gradient_as_bucket_view=True)
+    mesh = init_device_mesh("cpu", (r["processes"],))
+    with torch.device("meta"):
+        model = Gpt(r)
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    model.to_empty(device="cpu")
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.02)
+    return model
+
+
+def run_rank(r, rank, answer):
+    torch.set_num_threads(1)
+    torch.manual_seed(rank)
+    dist.init_process_group("gloo", init_method=f"file://{r['store']}", rank=rank, world_size=r["processes"])
+    model = make_model(r)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, foreach=True)
+    seconds = []
+    for _ in range(r["warmup"] + r["steps"]):
+        tokens = torch.randint(0, r["vocabulary"], (r["batch"], r["context"] + 1))
+        begin = time.perf_counter()
+        model(tokens[:, :-1], tokens[:, 1:]).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        seconds.append(time.perf_counter() - begin)
+    dist.barrier()
+    dist.destroy_process_group()
+    with open(answer, "w") as file:
+        json.dump({"seconds": statistics.median(seconds[r["warmup"]:]), "peak_bytes": peak_bytes()}, file)
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        r = json.load(file)
+    if len(sys.argv) > 3:
+        return run_rank(r, int(sys.argv[3]), sys.argv[2])
+    with tempfile.TemporaryDirectory() as folder:
+        r["store"] = os.path.join(folder, "store")
+        request = os.path.join(folder, "request.json")
+        with open(request, "w") as file:
+            json.dump(r, file)
+        answers = [os.path.join(folder, f"{rank}.json") for rank in range(r["processes"])]
+        ranks = [subprocess.Popen([sys.executable, __file__, request, answers[rank], str(rank)],
+                                  env={**os.environ, "OMP_NUM_THREADS": "1"}) for rank in range(r["processes"])]
+        codes = [rank.wait() for rank in ranks]
+        if any(codes):
+            sys.exit(f"ranks ended with {codes}")
+        told = []
+        for answer in answers:
+            with open(answer) as file:
+                told.append(json.load(file))
+    with open(sys.argv[2], "w") as file:
+        json.dump({"title": f"PyTorch {torch.__version__} {r['mode']}", "seconds": told[0]["seconds"],
+                   "peak_bytes": sum(rank["peak_bytes"] for rank in told)}, file)
+
+
+if __name__ == "__main__":
+    main()
