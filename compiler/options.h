@@ -72,6 +72,10 @@ struct RecomputeOptions {
   // A recomputed segment runs as a whole, not only the part that backward needs: as systems do that call forward again.
   bool whole = false;
 
+  // The most bytes of a device; 0: any. Which segments are computed again follows from it (lower/memory_cap.h).
+  int64_t memory_bytes = 0;
+  std::optional<std::set<int>> segments = {};  // only these, by their numbers in the graph; none: all
+
   bool any() const { return !what.empty() || gathers; }
 };
 

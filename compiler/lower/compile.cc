@@ -13,6 +13,7 @@
 #include "compiler/local_training.h"
 #include "compiler/lower/library_memory.h"
 #include "compiler/lower/lower.h"
+#include "compiler/lower/memory_cap.h"
 #include "compiler/lower/plan_memory.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/wait_graph.h"
@@ -73,6 +74,22 @@ absl::Status CheckHavePlans(const Program& program, const ByName& by_name, absl:
         absl::StrCat(given, " given for plan '", entry.first, "', but there is no such graph"));
   }
   return absl::OkStatus();
+}
+
+// All graphs of the job behind the passes.
+absl::StatusOr<std::vector<BoxedGraph>> BoxGraphsOf(const Program& program, const CompileOptions& options,
+                                                    const OpRegistry& ops, std::vector<std::string>* warnings) {
+  VariableDists dists;
+  std::vector<BoxedGraph> boxed;
+  OF_RETURN_IF_ERROR(ForEachGraph(program, options, ops, dists, [&](const Graph& graph) -> absl::Status {
+    const int micro_batches = options.StepOf(graph).micro_batches;
+    OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, options, ops, dists, nullptr, warnings));
+    const bool beside = options.local_training.has_value() && options.local_training->late &&
+                        options.device == DeviceKind::kCpu && graph.name() == kOuterPlan;
+    boxed.push_back({std::move(result), micro_batches, beside});
+    return absl::OkStatus();
+  }));
+  return boxed;
 }
 
 }  // namespace
@@ -149,16 +166,13 @@ absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.meshes, "a mesh is"));
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.slots, "slots are"));
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.own_steps, "steps are"));
-  VariableDists dists;
-  std::vector<BoxedGraph> boxed;
-  OF_RETURN_IF_ERROR(ForEachGraph(program, options, ops, dists, [&](const Graph& graph) -> absl::Status {
-    const int micro_batches = options.StepOf(graph).micro_batches;
-    OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, options, ops, dists, nullptr, warnings));
-    const bool beside = options.local_training.has_value() && options.local_training->late &&
-                        options.device == DeviceKind::kCpu && graph.name() == kOuterPlan;
-    boxed.push_back({std::move(result), micro_batches, beside});
-    return absl::OkStatus();
-  }));
+  if (options.recompute.memory_bytes > 0) {
+    const BoxGraphs box = [&](const CompileOptions& with, std::vector<std::string>* of_these) {
+      return BoxGraphsOf(program, with, ops, of_these);
+    };
+    return CompileUnderCap(box, options, ops, warnings);
+  }
+  OF_ASSIGN_OR_RETURN(const std::vector<BoxedGraph> boxed, BoxGraphsOf(program, options, ops, warnings));
   return CompileBoxed(boxed, options, ops);
 }
 

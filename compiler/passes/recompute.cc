@@ -327,6 +327,7 @@ std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context
     const Node& node = graph.node(id);
     const int segment = graph.SegmentOfKind(node.segment, options.what);
     if (segment < 0 || !IsForward(node) || !varies[id] || !MayRepeat(node, context.ops)) continue;
+    if (options.segments.has_value() && options.segments->count(segment) == 0) continue;
     const auto [it, is_new] = number.try_emplace({node.chunk, segment}, -1);
     if (is_new && (options.first == 0 || of_chunk[node.chunk]++ < options.first)) it->second = next++;
     pieces[id] = it->second;
@@ -340,6 +341,7 @@ absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context) {
   if (!options.what.empty()) OF_RETURN_IF_ERROR(CheckKind(graph, options.what));
   Recomputation recomputation(graph, context.ops, RecomputedPieces(graph, context), options.gathers, options.whole);
   if (recomputation.Run()) return true;
+  if (options.segments.has_value()) return false;  // nobody asked for these
   context.warnings.push_back(absl::StrCat("graph '", graph.name(), "': recompute ",
                                           options.what.empty() ? "" : absl::StrCat("'", options.what, "' "),
                                           "changes nothing: computing these values again would free no memory"));

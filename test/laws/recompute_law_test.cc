@@ -4,6 +4,7 @@
 #include <random>
 
 #include "absl/strings/match.h"
+#include "gmock/gmock.h"
 #include "oneflow_core/graph_text.h"
 #include "test/laws/layouts_law.h"
 #include "test/laws/random_model.h"
@@ -73,6 +74,25 @@ TEST_F(RecomputeLawTest, AConvNetDoesToo) {
   // Something is, though it saves nothing here: convolutions are fused with what follows them, and keep less anyway.
   EXPECT_NE(BytesLess(ConvNet(), {}, "layers"), 0);
   EXPECT_GT(BytesLess(ConvNet(), {"mesh={dp:2}", "train.micro_batches=2"}, "layers"), 0);
+}
+
+TEST_F(RecomputeLawTest, ACapOnMemoryIsMetByNoMoreThanIsNeeded) {
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome kept, Run(LongGpt(), {"mesh={dp:2}"}));
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome again, Run(LongGpt(), {"mesh={dp:2}", "recompute.what=layers"}));
+  const int64_t most = kept.planned_bytes / 2, least = again.planned_bytes / 2;
+  for (const int64_t cap : {most, (most + least) / 2, least}) {
+    SCOPED_TRACE(absl::StrCat("cap ", cap, ", ", most, " kept, ", least, " computed again"));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome capped,
+                         Run(LongGpt(), {"mesh={dp:2}", absl::StrCat("recompute.memory='", cap, "B'")}));
+    EXPECT_EQ(capped.losses, kept.losses) << "bitwise";
+    EXPECT_LE(capped.planned_bytes, 2 * cap);
+    EXPECT_EQ(capped.stats.register_bytes, capped.planned_bytes);
+    EXPECT_GT(capped.planned_bytes, 2 * cap - (kept.planned_bytes - again.planned_bytes) / 2) << "and is made use of";
+  }
+  EXPECT_THAT(Run(LongGpt(), {"mesh={dp:2}", "recompute.memory='1kB'"}).status().message(),
+              ::testing::HasSubstr("recompute.memory is 1000 bytes, but with all 4 'layers' computed again"));
+  EXPECT_THAT(Run(LongGpt(), {"recompute.memory='much'"}).status().message(),
+              ::testing::HasSubstr("recompute.memory: 'much' is no size of memory"));
 }
 
 // Whether they are a run of layers or nodes at random: a segment may need what comes out of another, which needs what

@@ -18,6 +18,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "proto/plan.pb.h"
+#include "tools/job/byte_text.h"
 #include "tools/job/cluster.h"
 #include "tools/job/compress.h"
 #include "tools/job/data.h"
@@ -87,6 +88,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   if (config.recompute().what() != "none") options.recompute.what = config.recompute().what();
   options.recompute.first = config.recompute().layers();
   options.recompute.gathers = config.recompute().gathers();
+  options.recompute.memory_bytes = BytesOfText(config.recompute().memory()).value_or(0);
   options.precision = PrecisionOf(config.precision());
   options.compress = CompressOf(config);
   options.local_training = LocalTrainingOf(config);

@@ -9,6 +9,7 @@
 #include "oneflow_core/data/data_kind.h"
 #include "oneflow_core/models/model.h"
 #include "tools/job/attributes.h"
+#include "tools/job/byte_text.h"
 #include "tools/job/checker.h"
 #include "tools/job/cluster.h"
 #include "tools/job/compress.h"
@@ -123,6 +124,10 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   const std::string& what = c.recompute().what();
   check.Require(c.recompute().layers() == 0 || (!what.empty() && what != "none"), "recompute.what",
                 absl::StrCat(c.recompute().layers(), " layers are given, but nothing to compute again"));
+  if (!c.recompute().memory().empty()) {
+    check.Take(Annotate(BytesOfText(c.recompute().memory()).status(), "recompute.memory"));
+    check.Require(c.recompute().layers() == 0, "recompute.layers", "not with recompute.memory, which says how many");
+  }
   CheckPrecision(c, check);
   check.Require(train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
