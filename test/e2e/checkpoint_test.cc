@@ -40,6 +40,7 @@ struct Ending {
   const char* name;
   bool is_gpt;
   bool killed;
+  const char* zero = "";  // what devices have in parts
 };
 
 class KilledTest : public ::testing::TestWithParam<Ending> {};
@@ -51,7 +52,10 @@ TEST_P(KilledTest, GoesOnAsIfItHadNotBeen) {
   const std::vector<std::string> layout = OnMesh("dp: 2 tp: 2", 2);
   const std::vector<std::string> dropout =
       GetParam().is_gpt ? std::vector<std::string>{"--set", "model.gpt.dropout=0.2"} : std::vector<std::string>{};
-  const std::vector<std::string> common = Join(layout, dropout);
+  const std::vector<std::string> zero = *GetParam().zero == '\0'
+                                            ? std::vector<std::string>{}
+                                            : std::vector<std::string>{"--set", absl::StrCat("zero=", GetParam().zero)};
+  const std::vector<std::string> common = Join(Join(layout, dropout), zero);
   // Long enough that the kill comes before the end; its rate is that of the short one, which follows the schedule.
   const std::vector<std::string> constant = {"--set", "train.schedule={learning_rate: 0.003}"};
   MetricsPipe metrics(work.Path("metrics"));
@@ -86,7 +90,8 @@ TEST_P(KilledTest, GoesOnAsIfItHadNotBeen) {
 
 INSTANTIATE_TEST_SUITE_P(Models, KilledTest,
                          ::testing::Values(Ending{"Gpt", true, true}, Ending{"ConvNet", false, true},
-                                           Ending{"GptThatCannotRead", true, false}),
+                                           Ending{"GptThatCannotRead", true, false},
+                                           Ending{"GptInParts", true, true, "{stage: 3}"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 class RoundTripTest : public ::testing::TestWithParam<const char*> {};
@@ -98,8 +103,13 @@ TEST_P(RoundTripTest, EveryLayoutLoadsAndSavesEveryOther) {
       Join(Join({"run", work.GptJob()}, Steps(6)), {"--set", absl::StrCat("precision.compute=", GetParam())});
   const Outcome first = work.Run(Join(Join(common, OnMesh("dp: 4", 2)), Saving(work.Path("0"), 0)));
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  const std::vector<std::vector<std::string>> layouts = {OnMesh("tp: 2 pp: 2", 2), OnMesh("", 1), OnMesh("dp: 3", 3),
-                                                         OnMesh("dp: 2 tp: 2", 4), OnMesh("dp: 4", 1)};
+  const std::vector<std::vector<std::string>> layouts = {OnMesh("tp: 2 pp: 2", 2),
+                                                         OnMesh("", 1),
+                                                         OnMesh("dp: 3", 3),
+                                                         OnMesh("dp: 2 tp: 2", 4),
+                                                         OnMesh("dp: 4", 1),
+                                                         Join(OnMesh("dp: 4", 2), {"--set", "zero={stage: 3}"}),
+                                                         Join(OnMesh("dp: 2 tp: 2", 2), {"--set", "zero={stage: 1}"})};
   for (size_t i = 0; i < layouts.size(); ++i) {
     const std::string from = absl::StrCat(i), to = absl::StrCat(i + 1);
     const Outcome next = work.Run(Join(Join(Join(common, layouts[i]), Saving(work.Path(to), 0)),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "gmock/gmock.h"
 #include "test/laws/layouts_law.h"
 
 namespace oneflow {
@@ -174,6 +175,26 @@ TEST_F(ZeroLawTest, StateTakesThePartOfARank) {
       EXPECT_LE(of_rank, *without + (4 + prefetch) * kLayer);
     }
   }
+}
+
+// Weights, gradients and averages of this model alone take three times what a device has.
+TEST_F(ZeroLawTest, AModelThreeTimesAsLargeAsADeviceTrains) {
+  steps_ = 20;
+  const std::string config = absl::StrCat(
+      "model { gpt { vocabulary: 128 layers: 8 width: 64 heads: 4 context: 12 } } data { text { path: '", text_,
+      "' } } train { batch_size: 8 optimizer { adamw {} clip_norm: 1 } schedule { learning_rate: 3e-3 } }");
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome whole, Run(config, {}));
+  int64_t all = 0;
+  for (const auto& [name, bytes] : whole.initial_weights) all += static_cast<int64_t>(bytes.size());
+  const int64_t has = 4 * all / 3;  // a quarter of the state are the weights
+  const std::vector<std::string> small = {
+      "mesh={dp:8}", absl::StrCat("cluster={hosts{count:1 devices:8 device_memory_bytes:", has, "}}")};
+  EXPECT_THAT(Run(config, small).status().message(), ::testing::HasSubstr("memory"));
+  std::vector<std::string> divided = small;
+  divided.insert(divided.end(), {"zero={stage:3 bucket_mb:0.05}", "recompute.what=layers"});
+  ASSERT_OK_AND_ASSIGN(const testing::Outcome parts, Run(config, divided));
+  ExpectSame(parts, whole);
+  EXPECT_LE(parts.planned_bytes / 8, has);
 }
 
 }  // namespace
