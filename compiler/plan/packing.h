@@ -43,7 +43,8 @@ struct Packing {
 // Each claim lies at the lowest aligned offset that is free during its use: the largest first, or those that are large
 // for long. While that leaves a gap above the bound, the claim on top is placed first and all is repeated, a few times;
 // the best result counts. Where so many claims meet that this would take seconds, memory is instead allocated and freed
-// as time goes on, n log n and less close. REQUIRES: the sum of all sizes is below 2^62.
+// as time goes on, n log n and less close; where that leaves a large gap, also once by size. REQUIRES: the sum of all
+// sizes is below 2^62.
 Packing Pack(absl::Span<const Claim> claims, const std::vector<Clock>& clocks);
 
 }  // namespace oneflow

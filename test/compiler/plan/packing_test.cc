@@ -138,5 +138,18 @@ TEST(PackTest, ManyUsesNeverOverlapAndStayNearTheBound) {
   EXPECT_LT(packing.num_bytes[0], 1.025 * packing.bound[0]);
 }
 
+// What is made beside ever larger buffers and outlives them: as time goes on, no such buffer fits where the last one
+// was.
+TEST(PackTest, ManyUsesThatLeaveHolesAreStillNearTheBound) {
+  constexpr int kSteps = 4000;
+  std::vector<Claim> claims;
+  for (int i = 0; i < kSteps; ++i) {
+    claims.push_back(At(64 * (100 + i), 2 * i, 2 * i + 1));
+    claims.push_back(At(64, 2 * i + 1, 2 * kSteps - 1));
+  }
+  const Packing packing = Pack(claims, {Clock{2 * kSteps, {}}});
+  EXPECT_LT(packing.num_bytes[0], 1.05 * packing.bound[0]);
+}
+
 }  // namespace
 }  // namespace oneflow
