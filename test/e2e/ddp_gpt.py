@@ -11,6 +11,7 @@ Gradients go in DDP's buckets of 25 MB while backward goes on, straight out of t
 import argparse
 import os
 import statistics
+import sys
 import time
 
 import torch
@@ -19,23 +20,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/bench"))
+from pytorch_fsdp import Block  # noqa: E402
+
 VOCABULARY, WARMUP = 256, 2
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        batch, context, width = x.shape
-        parts = self.qkv(self.ln1(x)).view(batch, context, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(*parts.unbind(0), is_causal=True)
-        x = x + self.o(mixed.transpose(1, 2).reshape(batch, context, width))
-        return x + self.down(F.gelu(self.up(self.ln2(x))))
 
 
 class Gpt(nn.Module):

@@ -23,8 +23,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from pytorch_peer import peak_bytes
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 
 
 class Block(nn.Module):
@@ -62,6 +60,9 @@ class Gpt(nn.Module):
 def make_model(r):
     if r["mode"] == "ddp":
         return nn.parallel.DistributedDataParallel(Gpt(r), gradient_as_bucket_view=True)
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard  # not of every version
+
     mesh = init_device_mesh("cpu", (r["processes"],))
     with torch.device("meta"):
         model = Gpt(r)
