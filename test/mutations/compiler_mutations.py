@@ -77,16 +77,28 @@ MEMORY = [
 ]
 
 BYTES = [
-    compiler("gradients that travel one by one", "plan/buckets.cc",
-             "kBucketTimes * (slowest.alpha_s + topology.device().act_s)",
-             "0.01 * (slowest.alpha_s + topology.device().act_s)", "BucketsTest.*"),
-    compiler("buckets of what a transfer's latency alone allows", "plan/buckets.cc",
-             "(slowest.alpha_s + topology.device().act_s)", "slowest.alpha_s", "BucketsTest.*"),
+    sbp("gradients that travel one by one", "boxing_price.cc",
+        "kBucketTimes * (slowest.alpha_s + topology.device().act_s)",
+        "0.01 * (slowest.alpha_s + topology.device().act_s)", "BucketsTest.*", program=COMPILER),
+    sbp("buckets of what a transfer's latency alone allows", "boxing_price.cc",
+        "(slowest.alpha_s + topology.device().act_s)", "slowest.alpha_s", "BucketsTest.*", program=COMPILER),
     compiler("all copies of variables in one bucket", "plan/buckets.cc",
-             "        FullBytes(topology_, way.first, way.second), boxings, [&](NodeId id) { return first_reader_[id]; "
-             "},",
-             "        0 * FullBytes(topology_, way.first, way.second), boxings, [&](NodeId id) { return "
+             "        BucketBytes(way.first, way.second, topology_), boxings, [&](NodeId id) { return "
+             "first_reader_[id]; },",
+             "        0 * BucketBytes(way.first, way.second, topology_), boxings, [&](NodeId id) { return "
              "first_reader_[id]; },", "BucketsTest.*"),
+    compiler("weights that are all gathered at once", "passes/gather_weights.cc",
+             "if (before >= 0) line.unit.after = line.ends[before];", "", "GatherWeightsTest.*"),
+    compiler("weights of the next micro-batch that are gathered at once", "passes/gather_weights.cc",
+             "graph_.node(boxing).after_last = line.ends[before];", "graph_.node(boxing).after_last.clear();",
+             "GatherWeightsTest.*"),
+    compiler("backward that runs ahead of reductions", "passes/reduce_gradients.cc",
+             "for (int unit = kAhead; unit < units; ++unit)", "for (int unit = 99; unit < units; ++unit)",
+             "ReduceGradientsTest.*"),
+    compiler("memory of many values with all its holes", "plan/packing.cc", "near > kMostLooksOnce ||", "true ||",
+             "PackTest.*"),
+    compiler("a cap whose first fit is taken", "lower/memory_cap.cc", "kMostRefined = 30;", "kMostRefined = 0;",
+             "MemoryCapTest.OfLayers*"),
     compiler("two ways that begin alike share no step", "passes/insert_boxing.cc",
              "if (*graph_.value(known).dist == to) return known;",
              "if (to.sbp.size() > 99) return known;", "InsertBoxingTest.*"),
