@@ -26,12 +26,7 @@ constexpr int kAhead = 2;  // one that is being reduced, beside one that is bein
 class GradientReducer {
  public:
   GradientReducer(Graph& graph, const PassContext& context, std::set<std::string> axes)
-      : graph_(graph),
-        ops_(context.ops),
-        topology_(context.topology),
-        zero_(*context.options.zero),
-        axes_(std::move(axes)),
-        one_rate_(context.options.micro_batches == 1) {}
+      : graph_(graph), context_(context), ops_(context.ops), axes_(std::move(axes)) {}
 
   // Returns whether anything is reduced so.
   bool Run() {
@@ -97,7 +92,8 @@ class GradientReducer {
 
   bool IsFull(const Unit& unit) const {
     const Placement& on = *graph_.node(unit.makers.front()).placement;
-    const int64_t full = zero_.unit_bytes > 0 ? zero_.unit_bytes : BucketBytes(on, on, topology_);
+    const int64_t asked = context_.options.zero->unit_bytes;
+    const int64_t full = asked > 0 ? asked : BucketBytes(on, on, context_.topology);
     return full > 0 && unit.bytes >= full;
   }
 
@@ -106,7 +102,7 @@ class GradientReducer {
     for (int unit = kAhead; unit < units; ++unit) {
       Wait(BeginOf(line[unit], line[unit - 1].makers.back()), line[unit - kAhead], &Node::after);
     }
-    for (int unit = 0; unit < kAhead && !one_rate_; ++unit) {
+    for (int unit = 0; unit < kAhead && context_.options.micro_batches > 1; ++unit) {
       const int before = units + unit - kAhead;
       if (before < unit) continue;
       Wait(BeginOf(line[unit], unit == 0 ? -1 : line[unit - 1].makers.back()), line[before], &Node::after_last);
@@ -137,11 +133,9 @@ class GradientReducer {
   }
 
   Graph& graph_;
+  const PassContext& context_;
   const OpRegistry& ops_;
-  const Topology& topology_;
-  const ZeroOptions& zero_;
   const std::set<std::string> axes_;
-  const bool one_rate_;
   std::map<Placement, Line> lines_;
 };
 

@@ -15,13 +15,14 @@ using Chain = std::vector<RecomputableSegment>;
 
 // The least seconds of all choices that fit; infinite if none does.
 double LeastOfAll(const Chain& chain, int64_t bytes) {
-  double least = std::numeric_limits<double>::infinity();
-  for (uint32_t bits = 0; bits < (1u << chain.size()); ++bits) {
-    std::vector<bool> again(chain.size());
-    for (size_t i = 0; i < chain.size(); ++i) again[i] = (bits >> i & 1) != 0;
-    if (PeakBytesOf(chain, again) <= bytes) least = std::min(least, SecondsOfAgain(chain, again));
+  const size_t choices = size_t{1} << chain.size();
+  std::vector<double> fitting = {std::numeric_limits<double>::infinity()};
+  for (size_t bits = 0; bits < choices; ++bits) {
+    std::vector<bool> again;
+    for (size_t i = 0; i < chain.size(); ++i) again.push_back((bits >> i & 1) != 0);
+    if (PeakBytesOf(chain, again) <= bytes) fitting.push_back(SecondsOfAgain(chain, again));
   }
-  return least;
+  return *std::min_element(fitting.begin(), fitting.end());
 }
 
 TEST(RecomputeChoiceTest, IsTheBestOfAllChoicesOnRandomChains) {

@@ -12,7 +12,6 @@ import argparse
 import os
 import statistics
 import sys
-import time
 
 import torch
 import torch.distributed as dist
@@ -21,7 +20,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/bench"))
-from pytorch_fsdp import Block  # noqa: E402
+from pytorch_fsdp import Block, step_seconds  # noqa: E402
 
 VOCABULARY, WARMUP = 256, 2
 
@@ -62,14 +61,7 @@ def main():
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, fused=True)
     tokens = torch.randint(0, VOCABULARY, (batch, context + 1))
-    seconds = []
-    for _ in range(arguments.steps):
-        begin = time.perf_counter()
-        model(tokens[:, :-1], tokens[:, 1:]).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        seconds.append(time.perf_counter() - begin)
+    seconds = [step_seconds(model, optimizer, tokens) for _ in range(arguments.steps)]
     dist.barrier()
     dist.destroy_process_group()
     if rank == 0:

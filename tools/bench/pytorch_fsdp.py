@@ -75,6 +75,16 @@ def make_model(r):
     return model
 
 
+def step_seconds(model, optimizer, tokens):
+    """Of one step of training, clipped; the labels are the tokens behind."""
+    begin = time.perf_counter()
+    model(tokens[:, :-1], tokens[:, 1:]).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+    return time.perf_counter() - begin
+
+
 def run_rank(r, rank, answer):
     torch.set_num_threads(1)
     torch.manual_seed(rank)
@@ -84,12 +94,7 @@ def run_rank(r, rank, answer):
     seconds = []
     for _ in range(r["warmup"] + r["steps"]):
         tokens = torch.randint(0, r["vocabulary"], (r["batch"], r["context"] + 1))
-        begin = time.perf_counter()
-        model(tokens[:, :-1], tokens[:, 1:]).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(step_seconds(model, optimizer, tokens))
     dist.barrier()
     dist.destroy_process_group()
     with open(answer, "w") as file:
