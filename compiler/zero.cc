@@ -1,5 +1,7 @@
 #include "compiler/zero.h"
 
+#include "sbp/boxing_price.h"
+
 namespace oneflow {
 
 std::set<std::string> AxesNamed(const Mesh& mesh, const std::string& name) {
@@ -15,6 +17,10 @@ std::set<std::string> AxesNamed(const Mesh& mesh, const std::string& name) {
 std::set<std::string> ZeroAxes(const CompileOptions& options, const Graph& graph) {
   if (!options.zero.has_value()) return {};
   return AxesNamed(options.MeshOf(graph.name()).mesh(), options.zero->axis);
+}
+
+int64_t UnitBytes(const ZeroOptions& zero, const Placement& on, const Topology& topology) {
+  return zero.unit_bytes > 0 ? zero.unit_bytes : BucketBytes(on, on, topology);
 }
 
 }  // namespace oneflow

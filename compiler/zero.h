@@ -21,4 +21,8 @@ std::set<std::string> AxesNamed(const Mesh& mesh, const std::string& name);
 // The axes of a graph's mesh along which states lie split; none if the job does not ask for it, or this mesh has none.
 std::set<std::string> ZeroAxes(const CompileOptions& options, const Graph& graph);
 
+// The bytes at which a unit is full that travels at once among the ranks of a placement: those that the job asks for,
+// else a bucket's; 0: nothing travels, and none is full.
+int64_t UnitBytes(const ZeroOptions& zero, const Placement& on, const Topology& topology);
+
 }  // namespace oneflow

@@ -30,6 +30,9 @@ struct StageChain {
 using StageChains = std::map<Placement, StageChain>;
 using BytesByStage = std::map<Placement, int64_t>;
 
+// What a rank of the class takes of its device.
+int64_t BytesOfDevice(const pb::RankClass& ranks) { return BytesOfZones(ranks) + ranks.library_bytes(); }
+
 class CapSearch {
  public:
   CapSearch(const BoxGraphs& box, const CompileOptions& options, const OpRegistry& ops)
@@ -176,9 +179,7 @@ class CapSearch {
     Tried tried;
     OF_ASSIGN_OR_RETURN(tried.graphs, box_(options_, nullptr));
     OF_ASSIGN_OR_RETURN(tried.plan, CompileBoxed(tried.graphs, options_, ops_));
-    for (const pb::RankClass& ranks : tried.plan.classes()) {
-      tried.bytes.push_back(BytesOfZones(ranks) + ranks.library_bytes());
-    }
+    for (const pb::RankClass& ranks : tried.plan.classes()) tried.bytes.push_back(BytesOfDevice(ranks));
     return tried;
   }
 
@@ -305,7 +306,7 @@ absl::StatusOr<pb::PlanSet> CompileUnderCap(const BoxGraphs& box, const CompileO
   OF_ASSIGN_OR_RETURN(const std::vector<BoxedGraph> boxed, box(with, warnings));
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileBoxed(boxed, with, ops));
   int64_t most = 0;
-  for (const pb::RankClass& ranks : plan.classes()) most = std::max<int64_t>(most, BytesOfZones(ranks));
+  for (const pb::RankClass& ranks : plan.classes()) most = std::max(most, BytesOfDevice(ranks));
   if (warnings != nullptr && !chosen.empty()) {
     warnings->push_back(absl::StrCat("recompute.memory: ", chosen.size(), " '", search.what(),
                                      "' are computed again, so that a device takes ", most, " of ",

@@ -23,7 +23,6 @@
 #include "compiler/passes/passes.h"
 #include "compiler/zero.h"
 #include "oneflow_core/unique_names.h"
-#include "sbp/boxing_price.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -152,8 +151,7 @@ class WeightGatherer {
 
   bool IsFull(const Unit& unit) const {
     if (unit.copies.empty()) return false;
-    const Placement& on = *graph_.node(unit.readers.front()).placement;
-    const int64_t full = zero_.unit_bytes > 0 ? zero_.unit_bytes : BucketBytes(on, on, topology_);
+    const int64_t full = UnitBytes(zero_, *graph_.node(unit.readers.front()).placement, topology_);
     return full > 0 && unit.bytes >= full;
   }
 

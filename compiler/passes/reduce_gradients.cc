@@ -15,7 +15,6 @@
 
 #include "compiler/passes/passes.h"
 #include "compiler/zero.h"
-#include "sbp/boxing_price.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -92,8 +91,7 @@ class GradientReducer {
 
   bool IsFull(const Unit& unit) const {
     const Placement& on = *graph_.node(unit.makers.front()).placement;
-    const int64_t asked = context_.options.zero->unit_bytes;
-    const int64_t full = asked > 0 ? asked : BucketBytes(on, on, context_.topology);
+    const int64_t full = UnitBytes(*context_.options.zero, on, context_.topology);
     return full > 0 && unit.bytes >= full;
   }
 
