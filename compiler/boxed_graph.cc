@@ -20,7 +20,7 @@ absl::Status VerifyDists(const Graph& graph, const Node& node) {
   for (ValueId output : node.outputs) {
     const Value& value = graph.value(output);
     if (!value.dist.has_value()) return absl::InternalError(absl::StrCat("output ", value.output, " has no dist"));
-    if (value.dist->placement != *node.placement) {
+    if (!HasRanksOf(value.dist->placement, *node.placement)) {
       return absl::InternalError(absl::StrCat("output ", value.output, " lies on ", value.dist->placement.ToString(),
                                               ", the node on ", node.placement->ToString()));
     }
@@ -61,7 +61,7 @@ absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& op
   const Node& node = graph.node(id);
   for (ValueId input : node.inputs) {
     const DistType& dist = *graph.value(input).dist;
-    if (dist.placement != *node.placement) {
+    if (!HasRanksOf(dist.placement, *node.placement)) {
       return absl::InternalError(absl::StrCat("reads '", graph.node(graph.value(input).producer).name, "' on ",
                                               dist.placement.ToString(), " but lies on ", node.placement->ToString()));
     }

@@ -1,9 +1,10 @@
 // The contract between the logical passes (compiler/passes/) and the physical plan (compiler/plan/): the invariants of
 // a graph after the pass pipeline.
 //
-//   - Every node has a placement; every value has a `dist` whose placement is its producer's.
-//   - Every node except a boxing has its inputs on its own placement, and along every axis the SBPs of its inputs and
-//     outputs are one of the op's signatures.
+//   - Every node has a placement; every value has a `dist` whose placement is its producer's, or has its axes and its
+//     ranks in another order: then ranks have one another's parts.
+//   - Every node except a boxing has its inputs on its own placement, or one of the same ranks, and along every axis
+//     the SBPs of its inputs and outputs are one of the op's signatures.
 //   - A `boxing` node has one output and is one step: OneBoxingStep(input.dist -> output.dist) succeeds. Its placement
 //     is that of its output: every destination rank does its own reading. The boxing of a ragged value also reads
 //     counts: input 1 has the layout of the source, input 2, if there is one, that of the result.

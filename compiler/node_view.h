@@ -36,6 +36,8 @@ class NodeView {
   NodeView(const Graph& graph, NodeId id, const OpRegistry& ops)
       : NodeView(graph, graph.node(id), *ops.Find(graph.node(id).op)) {}
 
+  const Node& node() const { return node_; }
+  const OpDef& op() const { return op_; }
   std::vector<TensorType> input_types() const { return TypesOf(node_.inputs); }
   std::vector<TensorType> output_types() const { return TypesOf(node_.outputs); }
   // REQUIRES: all operands have a dist.

@@ -79,6 +79,10 @@ struct RecomputeOptions {
   bool any() const { return !what.empty() || gathers; }
 };
 
+// Where tokens lie split along axes for sequences, attention is computed in rings (passes/ring_attention.cc) or by
+// other layouts. Cost chooses of those that this leaves. kOuter: in rings, but along the last of these axes in none.
+enum class RingUse : uint8_t { kByCost, kWherePossible, kOuter, kNever };
+
 // Ranks along an axis keep parts of the model's state instead of copies (ZeRO).
 struct ZeroOptions {
   int stage = 0;           // 1: weights and optimizer state, 2: sums of gradients too, 3: weights are gathered per use
@@ -207,6 +211,7 @@ struct CompileOptions {
   std::optional<CompressOptions> compress;             // none: gradients are summed exactly
   std::optional<LocalTrainingOptions> local_training;  // none: all ranks take every step together
   std::optional<ZeroOptions> zero;                     // none: ranks that read other samples have copies of the state
+  RingUse rings = RingUse::kByCost;
   uint64_t seed = 1;
   // Scratch memory of the kernels that will run; the plan reserves it. Empty: kernels allocate their own at load.
   KernelScratch kernel_scratch;

@@ -67,6 +67,7 @@ constexpr Pass kPipeline[] = {
     {"code-boxings", CodeBoxings},
     {"pack-weights", PackWeights},
     {"recompute", Recompute},
+    {"ring-attention", RingAttention},
     {"fuse", Fuse},
     {"fuse-elementwise", FuseElementwise},
     {"pack-once", PackOnce},

@@ -8,7 +8,7 @@ std::set<std::string> AxesNamed(const Mesh& mesh, const std::string& name) {
   std::set<std::string> axes;
   const AxisRole role = BuiltInRole(name);
   for (const Axis& axis : mesh.axes()) {
-    const bool is_it = role == AxisRole::kNone ? axis.name == name : axis.role() == role;
+    const bool is_it = role == AxisRole::kNone ? axis.name == name : axis.Has(role);
     if (is_it && axis.size > 1) axes.insert(axis.name);
   }
   return axes;

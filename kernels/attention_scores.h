@@ -38,14 +38,17 @@ struct AttentionScores {
     keys = args.in[q + 1].logical_dims[1];
     first_head = head == 0 ? 0 : of_q.start[2] / head;
     first_sample = of_q.start[0];
+    first_query = of_q.start[1];
+    first_key = args.in[q + 1].start[1];
     whole = of_q.logical_dims[0] * heads * tokens * keys;
   }
 
   // Scores are products times the scale, and no more.
   bool are_plain() const { return !has_documents && soft_cap == 0 && !drops; }
-  // The LOGICAL index, within a micro-batch, of a query's first score: scores are [batch, heads, tokens, keys].
+  // The LOGICAL index, within a micro-batch, of a query's score with the first key that is here: scores are [batch,
+  // heads, tokens, keys].
   OF_HOST_DEVICE int64_t IndexOf(int64_t sample, int64_t head, int64_t query) const {
-    return (((first_sample + sample) * heads + first_head + head) * tokens + query) * keys;
+    return (((first_sample + sample) * heads + first_head + head) * tokens + first_query + query) * keys + first_key;
   }
 
   bool has_documents = false, has_lse_gradient = false, drops = false;
@@ -56,8 +59,9 @@ struct AttentionScores {
   uint32_t threshold = 0;
   float kept = 1;
   uint64_t key = 0;
-  int64_t first_sample = 0, first_head = 0, heads = 0, tokens = 0, keys = 0;  // of the logical tensor
-  int64_t whole = 0;                                                          // scores of a micro-batch
+  int64_t first_sample = 0, first_head = 0, first_query = 0, first_key = 0;  // within the logical tensors
+  int64_t heads = 0, tokens = 0, keys = 0;                                   // of these
+  int64_t whole = 0;                                                         // scores of a micro-batch
 };
 
 }  // namespace oneflow

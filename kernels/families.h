@@ -31,6 +31,7 @@
   FAMILY(Layout)                        \
   FAMILY(Matmul)                        \
   FAMILY(MaxPool2d)                     \
+  FAMILY(MergeAttention)                \
   FAMILY(Optimizer)                     \
   FAMILY(Pad)                           \
   FAMILY(Ragged)                        \

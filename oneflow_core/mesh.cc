@@ -31,6 +31,10 @@ AxisRole BuiltInRole(absl::string_view axis) {
 
 AxisRole Axis::role() const { return given_role != AxisRole::kNone ? given_role : BuiltInRole(name); }
 
+bool Axis::Has(AxisRole other) const {
+  return role() == other || (role() == AxisRole::kExpert && other == AxisRole::kBatch);
+}
+
 std::string AxesText(absl::Span<const Axis> axes) {
   return absl::StrJoin(axes, ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); });
 }
@@ -170,6 +174,15 @@ int Placement::IndexAt(const std::vector<int>& coordinates) const {
   return index;
 }
 
+bool HasRanksOf(const Placement& placement, const Placement& other) {
+  if (placement == other) return true;
+  if (placement.axes() != other.axes()) return false;
+  std::vector<int> ranks = placement.ranks(), others = other.ranks();
+  std::sort(ranks.begin(), ranks.end());
+  std::sort(others.begin(), others.end());
+  return ranks == others;
+}
+
 std::string Placement::ToString() const {
   return absl::StrCat("[", AxesText(axes()), "]{", absl::StrJoin(ranks(), ","), "}");
 }
@@ -242,7 +255,7 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
 std::vector<std::string> Mesh::AxesOf(AxisRole role) const {
   std::vector<std::string> names;
   for (const Axis& axis : axes_) {
-    if (axis.role() == role) names.push_back(axis.name);
+    if (axis.Has(role)) names.push_back(axis.name);
   }
   return names;
 }

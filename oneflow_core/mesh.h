@@ -45,6 +45,8 @@ struct Axis {
   int size = 1;
   AxisRole given_role = AxisRole::kNone;  // kNone: that of its name
   AxisRole role() const;
+  // Whether it has that role. What is no expert's lies along an axis of experts as along one of batches.
+  bool Has(AxisRole other) const;
   bool operator==(const Axis& o) const { return name == o.name && size == o.size; }
 };
 
@@ -109,6 +111,9 @@ class Placement {
 
   std::shared_ptr<const Grid> grid_;
 };
+
+// Whether both have the same axes, and the same ranks in some order.
+bool HasRanksOf(const Placement& placement, const Placement& other);
 
 // The whole grid of a job: ranks 0 .. size-1, row-major over the axes.
 class Mesh {

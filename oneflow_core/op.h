@@ -79,6 +79,10 @@ enum class RaggedUse : uint8_t {
   kOwn,     // its `infer` and its kernels handle them
 };
 
+// Of an op on queries and keys, where both lie in parts on a ring of ranks (compiler/passes/ring_attention.cc): whose
+// tokens an operand has.
+enum class RingSide : uint8_t { kQueries, kKeys };
+
 struct OpDef {
   std::string name;
   OpKind kind = OpKind::kCompute;
@@ -129,6 +133,12 @@ struct OpDef {
   // The op that computes the same with input 1, a weight of two dimensions, in panels (packed.h); empty: none.
   // `transpose_b` says how the weight lies, and is no attribute of the other.
   std::string packed;
+  // By operand, inputs first; both sides of each input lie alike. An act sees of queries and keys which tokens they
+  // are, and takes the attribute `share`: 1 and 2 mean the first and the second half of its heads. Null: it is computed
+  // in no ring.
+  std::vector<RingSide> (*ring)(size_t inputs, size_t outputs) = nullptr;
+  // Of such an op: what makes one of its outputs over some keys and those over others; empty: they are addends.
+  std::string merged_by;
   // Puts a weight into panels: the whole output, and every rank's, is of whole panels.
   bool packs = false;
   RaggedUse ragged = RaggedUse::kByRule;

@@ -21,9 +21,20 @@ void MultiplyBy(int size, int stride, std::vector<int>& offsets) {
   offsets = std::move(result);
 }
 
-// Whether every rank of both placements has one coordinate along axis `a` of `from` and `b` of `to`.
+// Whether no rank can be in both: the numbers of one lie below those of the other.
+bool AreApart(const Placement& from, const Placement& to) {
+  const auto [from_least, from_most] = std::minmax_element(from.ranks().begin(), from.ranks().end());
+  const auto [to_least, to_most] = std::minmax_element(to.ranks().begin(), to.ranks().end());
+  return *from_most < *to_least || *to_most < *from_least;
+}
+
+bool IsPartialSum(const Sbp& sbp) { return sbp.is_partial() && sbp.reduction() == Reduction::kSum; }
+
+}  // namespace
+
 bool AgreeAlong(const Placement& from, int a, const Placement& to, int b) {
   if (from == to) return a == b;
+  if (AreApart(from, to)) return true;
   std::unordered_map<int, int> index_in_to;
   for (int j = 0; j < to.size(); ++j) index_in_to.emplace(to.ranks()[j], j);
   const int size = from.axes()[a].size, stride = StrideOf(from, a), stride_in_to = StrideOf(to, b);
@@ -33,10 +44,6 @@ bool AgreeAlong(const Placement& from, int a, const Placement& to, int b) {
   }
   return true;
 }
-
-bool IsPartialSum(const Sbp& sbp) { return sbp.is_partial() && sbp.reduction() == Reduction::kSum; }
-
-}  // namespace
 
 AxisRoles RolesOf(const DistType& from, const DistType& to) {
   AxisRoles roles;

@@ -34,6 +34,9 @@ struct AxisRoles {
 };
 AxisRoles RolesOf(const DistType& from, const DistType& to);
 
+// Whether every rank of both placements has one coordinate along axis `a` of `from` and `b` of `to`.
+bool AgreeAlong(const Placement& from, int a, const Placement& to, int b);
+
 // The role of each axis of `from`, and the axes of `to` along which some destinations read nothing.
 struct ReadRoles {
   enum class Role : uint8_t { kAll, kOwn, kReplica };

@@ -18,8 +18,15 @@ bool IsOutermost(const DistType& dist, int axis, const std::vector<bool>& kept) 
   return true;
 }
 
-// Pairs (axis of `from`, axis of `to`) that match and on which nothing changes. A cut has to be of the same part of the
-// tensor in both, so all around it have to be kept too.
+// How far apart the ranks of neighbouring coordinates stand in the list of a placement, by axis.
+std::vector<int> ListStrides(const Placement& placement) {
+  std::vector<int> strides(placement.num_axes(), 1);
+  for (int a = placement.num_axes() - 1; a > 0; --a) strides[a - 1] = strides[a] * placement.axes()[a].size;
+  return strides;
+}
+
+// Pairs (axis of `from`, axis of `to`) that match and on which nothing changes, with the same coordinates of each rank
+// in both. A cut has to be of the same part of the tensor in both, so all around it have to be kept too.
 std::vector<std::pair<int, int>> KeptAxes(const DistType& from, const DistType& to) {
   const AxisRoles roles = RolesOf(from, to);
   std::vector<std::pair<int, int>> kept;
@@ -30,37 +37,11 @@ std::vector<std::pair<int, int>> KeptAxes(const DistType& from, const DistType& 
     if (from.sbp[a].is_split() && from.placement.axes()[a].size > 1) {
       if (!IsOutermost(from, a, kept_from) || !IsOutermost(to, b, kept_to)) continue;
     }
+    if (!AgreeAlong(from.placement, a, to.placement, b)) continue;
     kept.push_back({a, b});
     kept_from[a] = kept_to[b] = true;
   }
   return kept;
-}
-
-// How far apart the ranks of neighbouring coordinates stand in the list of a placement, by axis.
-std::vector<int> ListStrides(const Placement& placement) {
-  std::vector<int> strides(placement.num_axes(), 1);
-  for (int a = placement.num_axes() - 1; a > 0; --a) strides[a - 1] = strides[a] * placement.axes()[a].size;
-  return strides;
-}
-
-// Whether no rank can be in both: the numbers of one lie below those of the other.
-bool AreApart(const Placement& from, const Placement& to) {
-  const auto [from_least, from_most] = std::minmax_element(from.ranks().begin(), from.ranks().end());
-  const auto [to_least, to_most] = std::minmax_element(to.ranks().begin(), to.ranks().end());
-  return *from_most < *to_least || *to_most < *from_least;
-}
-
-bool AgreeOnCoordinates(const Placement& from, const Placement& to, const std::vector<std::pair<int, int>>& kept) {
-  if (from == to || AreApart(from, to)) return true;
-  const std::vector<int> from_strides = ListStrides(from), to_strides = ListStrides(to);
-  for (int i = 0; i < from.size(); ++i) {
-    const int j = to.IndexOf(from.ranks()[i]);
-    if (j < 0) continue;
-    for (const auto& [a, b] : kept) {
-      if (i / from_strides[a] % from.axes()[a].size != j / to_strides[b] % to.axes()[b].size) return false;
-    }
-  }
-  return true;
 }
 
 // What is left of `dist` with each fixed axis at its coordinate; -1: the axis stays.
@@ -89,7 +70,7 @@ DistType Restrict(const DistType& dist, const std::vector<int>& fixed) {
 
 BoxingGroup GroupOf(const Shape& shape, const DistType& from, const DistType& to, int rank) {
   const std::vector<std::pair<int, int>> kept = KeptAxes(from, to);
-  if (kept.empty() || !AgreeOnCoordinates(from.placement, to.placement, kept)) return {shape, from, to};
+  if (kept.empty()) return {shape, from, to};
   const int source = from.placement.IndexOf(rank), target = to.placement.IndexOf(rank);
   const std::vector<int> at = source >= 0 ? from.placement.Coordinates(source) : to.placement.Coordinates(target);
   std::vector<int> fixed_from(from.placement.num_axes(), -1), fixed_to(to.placement.num_axes(), -1);

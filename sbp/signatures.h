@@ -28,6 +28,9 @@ struct Signature {
   std::vector<Sbp> outputs;
   // Why it holds: "letter m", "linear 0", "broadcast", or a rule's own words.
   std::string reason;
+  // No rank can make its outputs of its inputs alone: ranks along the axis pass inputs on in a ring, and the op becomes
+  // several (compiler/passes/ring_attention.cc). Along axes for sequences only.
+  bool is_ring = false;
   // "S(0),B->S(0)".
   std::string ToString() const;
   bool operator==(const Signature& o) const { return inputs == o.inputs && outputs == o.outputs; }

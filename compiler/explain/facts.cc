@@ -115,8 +115,8 @@ class BoxingCollector {
 };
 
 // The options of selection, in the order in which CandidateFinder is asked.
-absl::Status FindCandidates(const OpRegistry& ops, GraphFacts& facts) {
-  CandidateFinder finder(facts.placed, ops);
+absl::Status FindCandidates(const OpRegistry& ops, RingUse rings, GraphFacts& facts) {
+  CandidateFinder finder(facts.placed, ops, OwnValues(), rings);
   for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
     const Node& node = facts.placed.node(id);
     if (facts.Is(node, OpKind::kVariable) && facts.fixed.count(node.name) > 0) {
@@ -206,7 +206,7 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
   for (const NodeId id : SameNodes(facts.placed, selected)) {
     facts.chosen.push_back(NodeView::LayoutOf(selected, selected.node(id)));
   }
-  OF_RETURN_IF_ERROR(FindCandidates(*job.ops, facts));
+  OF_RETURN_IF_ERROR(FindCandidates(*job.ops, job.options.rings, facts));
   facts.origins = FindOrigins(facts, *job.ops);
 
   CostModel costs(job.topology);

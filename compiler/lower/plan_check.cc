@@ -260,7 +260,7 @@ class PlanChecker {
 
 absl::StatusOr<std::vector<PlanProof>> CheckPlanSet(const pb::PlanSet& set) {
   OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(set));
-  OF_RETURN_IF_ERROR(CheckPlanIndices(set));
+  OF_RETURN_IF_ERROR(CheckPlanIndices(set, reader));
   OF_RETURN_IF_ERROR(CheckNames("variable", set.variables()));
   OF_RETURN_IF_ERROR(CheckNames("plan", set.plans()));
   OF_RETURN_IF_ERROR(CheckPlanPlaces(set, reader));

@@ -38,7 +38,7 @@ absl::Status CheckOffsets(const google::protobuf::RepeatedPtrField<pb::ClassOffs
 
 class Checker {
  public:
-  explicit Checker(const pb::PlanSet& set) : set_(set) {}
+  Checker(const pb::PlanSet& set, const PlanReader& reader) : set_(set), reader_(reader) {}
 
   absl::Status Run() const {
     for (const pb::ClassVariable& variable : set_.variables()) {
@@ -101,7 +101,7 @@ class Checker {
       return Bad("its actor sends, which only boxings do, not '", instruction.op(), "'");
     const auto lies_here = [&](const pb::ClassOperand& x) {
       const int grid = set_.tensors(x.tensor()).grid();
-      if (grid == actor.grid()) return absl::OkStatus();
+      if (HasRanks(grid, actor.grid())) return absl::OkStatus();
       return Bad("its operand lies on grid ", grid, ", the actor on ", actor.grid());
     };
     for (const pb::ClassOperand& x : instruction.outputs()) OF_RETURN_IF_ERROR(lies_here(x));
@@ -149,7 +149,7 @@ class Checker {
     } else if (!pb::ClassOperand::Place_IsValid(x.place())) {
       return Bad("place ", x.place(), " is unknown");
     }
-    if (holder == grid) return absl::OkStatus();
+    if (HasRanks(grid, holder)) return absl::OkStatus();
     return Bad("a tensor on grid ", grid, " in memory of grid ", holder);
   }
 
@@ -164,7 +164,14 @@ class Checker {
     return absl::OkStatus();
   }
 
+  // Whether ranks that have parts by grid `a` are those of `b`, where some may have one another's.
+  bool HasRanks(int a, int b) const {
+    const auto is_grid = [&](int grid) { return grid >= 0 && grid < set_.grids_size(); };
+    return a == b || (is_grid(a) && is_grid(b) && HasRanksOf(reader_.grid(a), reader_.grid(b)));
+  }
+
   const pb::PlanSet& set_;
+  const PlanReader& reader_;
 };
 
 }  // namespace
@@ -275,7 +282,7 @@ absl::StatusOr<PlanReader> PlanReader::Open(const pb::PlanSet& set) {
   return reader;
 }
 
-absl::Status CheckPlanIndices(const pb::PlanSet& set) { return Checker(set).Run(); }
+absl::Status CheckPlanIndices(const pb::PlanSet& set, const PlanReader& reader) { return Checker(set, reader).Run(); }
 
 int64_t RegionBegin(const pb::PlanSet& set, const pb::ClassPlan& plan, int rank_class, int zone) {
   int64_t others = 0;

@@ -51,8 +51,8 @@ class PlanReader {
 };
 
 // Checks that all indices in plans and variables are in range, so that programs can be spelled out from them.
-// InvalidArgument as above.
-absl::Status CheckPlanIndices(const pb::PlanSet& set);
+// InvalidArgument as above. `reader` has opened it.
+absl::Status CheckPlanIndices(const pb::PlanSet& set, const PlanReader& reader);
 
 // Where the region of a plan begins in a zone of a class: behind the variables and, if it runs beside others, behind
 // their regions.

@@ -175,7 +175,7 @@ absl::StatusOr<int64_t> PlannedBytesMoved(const pb::PlanSet& set, const pb::Clas
 
 absl::StatusOr<std::string> PlanText(const pb::PlanSet& set) {
   OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(set));
-  OF_RETURN_IF_ERROR(CheckPlanIndices(set));
+  OF_RETURN_IF_ERROR(CheckPlanIndices(set, reader));
   return Writer(set, reader).Write();
 }
 

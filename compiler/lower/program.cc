@@ -327,7 +327,7 @@ class ProgramSpeller {
 
 absl::StatusOr<pb::Program> ProgramOf(const pb::PlanSet& plan, std::optional<int> process, const std::string& hash) {
   OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(plan));
-  OF_RETURN_IF_ERROR(CheckPlanIndices(plan));
+  OF_RETURN_IF_ERROR(CheckPlanIndices(plan, reader));
   std::vector<int> ranks;
   for (int rank = 0; rank < reader.num_ranks(); ++rank) {
     if (!process.has_value() || reader.topology().ProcessOf(rank) == *process) ranks.push_back(rank);
@@ -342,7 +342,7 @@ absl::StatusOr<pb::Program> ProgramOf(const pb::PlanSet& plan, std::optional<int
 
 absl::StatusOr<PartPrograms> PartPrograms::Of(const pb::PlanSet& plan) {
   OF_ASSIGN_OR_RETURN(PlanReader reader, PlanReader::Open(plan));
-  OF_RETURN_IF_ERROR(CheckPlanIndices(plan));
+  OF_RETURN_IF_ERROR(CheckPlanIndices(plan, reader));
   return PartPrograms(plan, std::make_shared<const PlanReader>(std::move(reader)));
 }
 

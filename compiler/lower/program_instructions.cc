@@ -163,9 +163,9 @@ absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
   to.set_kind(instruction.kind());
   *to.mutable_attributes() = instruction.attributes();
   for (const pb::ClassOperand& x : instruction.inputs())
-    OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_inputs()));
+    OF_RETURN_IF_ERROR(WriteOperand(here, x, rank, *to.add_inputs()));
   for (const pb::ClassOperand& x : instruction.outputs()) {
-    OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_outputs()));
+    OF_RETURN_IF_ERROR(WriteOperand(here, x, rank, *to.add_outputs()));
   }
   MakeOwn(instruction, index, to);
   if (instruction.scratch_bytes() > 0) {
@@ -226,7 +226,7 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
     for (int i = 0; i < here.instruction.inputs_size(); ++i) {
       const pb::ClassOperand& from = here.instruction.inputs(i);
       pb::Operand& to = (i == 0 ? sources.inputs : sources.counts).emplace_back();
-      OF_RETURN_IF_ERROR(WriteOperand(here, from, reader_.tensor(from.tensor()).dist.placement.IndexOf(rank), to));
+      OF_RETURN_IF_ERROR(WriteOperand(here, from, rank, to));
     }
   }
   CopyProgram program = copies.program;
@@ -240,9 +240,7 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
   to.set_by_counts(here.instruction.inputs_size() > 1);
   for (pb::Operand& x : sources.inputs) *to.add_inputs() = std::move(x);
   for (pb::Operand& x : sources.counts) *to.add_inputs() = std::move(x);
-  const pb::ClassOperand& result = here.instruction.outputs(0);
-  const int index = reader_.tensor(result.tensor()).dist.placement.IndexOf(here.rank);
-  return WriteOperand(here, result, index, *to.add_outputs());
+  return WriteOperand(here, here.instruction.outputs(0), here.rank, *to.add_outputs());
 }
 
 // The landed data of rank `source`, on another host: the box that is read, dense, with the counts of its groups.
@@ -344,9 +342,7 @@ absl::StatusOr<InstructionSpeller::Share> InstructionSpeller::ShareOf(const Here
 absl::StatusOr<InstructionSpeller::Shards> InstructionSpeller::ShardsOf(const Here& here, const BoxingShare& share) {
   Shards shards;
   shards.ragged = here.instruction.inputs_size() > 1;
-  const auto write = [&](const pb::ClassOperand& x, pb::Operand& out) {
-    return WriteOperand(here, x, reader_.tensor(x.tensor()).dist.placement.IndexOf(here.rank), out);
-  };
+  const auto write = [&](const pb::ClassOperand& x, pb::Operand& out) { return WriteOperand(here, x, here.rank, out); };
   if (share.reads_shard()) {
     OF_RETURN_IF_ERROR(write(here.instruction.inputs(0), shards.given));
     if (shards.ragged) OF_RETURN_IF_ERROR(write(here.instruction.inputs(1), shards.given_counts));
@@ -390,10 +386,11 @@ pb::Operand InstructionSpeller::RowOperand(const Here& here, int64_t offset, int
   return out;
 }
 
-absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassOperand& x, int index,
+// What rank `of` has of the operand, as the rank here sees it.
+absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassOperand& x, int of,
                                               pb::Operand& out) const {
   const PlanReader::Tensor& tensor = reader_.tensor(x.tensor());
-  const Region region = ShardRegion(tensor.type.shape, tensor.dist, index);
+  const Region region = ShardRegion(tensor.type.shape, tensor.dist, tensor.dist.placement.IndexOf(of));
   out.set_dtype(static_cast<pb::DType>(tensor.type.dtype));
   CopyInts(region.extent, out.mutable_dims());
   CopyInts(tensor.type.shape.dims(), out.mutable_logical_dims());
@@ -418,8 +415,8 @@ absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassO
       break;
   }
   const pb::ClassRegister& reg = plan_.registers(x.index());
-  const bool own = reader_.grid(reg.grid()).ranks()[index] == here.rank;
-  const int position = here.register_index(x.index(), index);
+  const bool own = of == here.rank;
+  const int index = reader_.grid(reg.grid()).IndexOf(of), position = here.register_index(x.index(), index);
   // A variable's memory needs no register on its own rank, nor does a register that nobody else reads.
   if (own && (reg.variable() >= 0 || position < 0)) {
     return fix(reg.zone(), RegisterOffset(x.index(), here.rank) + x.offset());

@@ -62,7 +62,7 @@ class InstructionSpeller {
   absl::StatusOr<Share> ShareOf(const Here& here);
   absl::StatusOr<Shards> ShardsOf(const Here& here, const BoxingShare& share);
   void SpellCall(const Here& here, const BoxingShare& share, const Shards& shards, pb::Instruction& call);
-  absl::Status WriteOperand(const Here& here, const pb::ClassOperand& x, int index, pb::Operand& out) const;
+  absl::Status WriteOperand(const Here& here, const pb::ClassOperand& x, int of, pb::Operand& out) const;
   // A row of elements in the workspace.
   pb::Operand RowOperand(const Here& here, int64_t offset, int64_t elements) const;
 

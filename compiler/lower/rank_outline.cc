@@ -221,8 +221,8 @@ class PlanOutline::Outliner {
       } else {
         if (instruction.kind() == pb::Instruction::FETCH)
           words.push_back(index == 0);  // one rank is enough to tell the host
-        AppendUneven(instruction.inputs(), index, words);
-        AppendUneven(instruction.outputs(), index, words);
+        AppendUneven(instruction.inputs(), rank, words);
+        AppendUneven(instruction.outputs(), rank, words);
       }
     }
     for (const OutlinedActor::Input& input : it.inputs) words.push_back(input.reg);
@@ -230,15 +230,16 @@ class PlanOutline::Outliner {
     return static_cast<int>(kinds_.Of(words));
   }
 
-  void AppendUneven(const google::protobuf::RepeatedPtrField<pb::ClassOperand>& operands, int index,
+  void AppendUneven(const google::protobuf::RepeatedPtrField<pb::ClassOperand>& operands, int rank,
                     Words& words) const {
     for (const pb::ClassOperand& x : operands) {
-      if (!even_[x.tensor()]) AppendShard(x.tensor(), index, words);
+      if (!even_[x.tensor()]) AppendShard(x.tensor(), rank, words);
     }
   }
 
-  void AppendShard(int tensor, int index, Words& words) const {
+  void AppendShard(int tensor, int rank, Words& words) const {
     const PlanReader::Tensor& of = reader_.tensor(tensor);
+    const int index = of.dist.placement.IndexOf(rank);
     if (index >= 0) Append(ShardShape(of.type.shape, of.dist, index).dims(), words);
   }
 
@@ -249,8 +250,8 @@ class PlanOutline::Outliner {
     if (found != kind_of_boxing_.end()) return found->second;
     OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(rank, instruction));
     Words words = {from, to, sends};
-    AppendShard(from, reader_.tensor(from).dist.placement.IndexOf(rank), words);
-    AppendShard(to, reader_.tensor(to).dist.placement.IndexOf(rank), words);
+    AppendShard(from, rank, words);
+    AppendShard(to, rank, words);
     if (const BoxingShare* const share = sends ? boxing->ShareOf(rank) : nullptr; share != nullptr) {
       AppendShare(rank, *share, words);
     } else if (const int destination = boxing->to().IndexOf(rank); !sends && destination >= 0) {

@@ -202,6 +202,14 @@ absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context);
 // all micro-batches.
 std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context);
 
+// ring-attention: attention of queries and keys whose tokens lie split along an axis becomes attention of each rank's
+// own, then of those that ranks pass on around a ring.
+//
+//   before   q, k, v (S(1)) -> attention -> out, lse
+//   after    q, k, v -> attention -> out0, lse0
+//            k, v -> boxing from the rank before -> with q -> attention -> out1, lse1;  merge_attention -> out, lse
+absl::StatusOr<bool> RingAttention(Graph& graph, PassContext& context);
+
 // fuse: several ops that each pass over memory become one op that passes once, where the device has a kernel for it
 // (oneflow_core/fusions.h).
 //

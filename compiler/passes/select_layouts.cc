@@ -67,8 +67,11 @@ class Boxer {
 absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context) {
   OF_ASSIGN_OR_RETURN(const OwnAxis own, OwnAxisOf(context.options, graph));
   const SelectOptions options{graph.is_trained() ? context.options.micro_batches : 1,
-                              context.options.variable_bytes_per_device, context.options.memory_bytes_per_device,
-                              RecomputedPieces(graph, context), own};
+                              context.options.variable_bytes_per_device,
+                              context.options.memory_bytes_per_device,
+                              RecomputedPieces(graph, context),
+                              own,
+                              context.options.rings};
   OF_ASSIGN_OR_RETURN(const Selection selection,
                       SelectSbp(graph, context.ops, context.topology, context.variables, options));
   for (const std::string& note : selection.notes) {

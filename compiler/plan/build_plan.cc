@@ -385,7 +385,7 @@ absl::Status PlanBuilder::AddInstruction(PhysicalActor& actor, NodeId id) {
   instruction.node = id;
   for (ValueId input : node.inputs) {
     const Placement& placement = graph_.value(input).dist->placement;
-    if (!boxing && placement != *node.placement) {
+    if (!boxing && !HasRanksOf(placement, *node.placement)) {
       return absl::InternalError(absl::StrCat(Where(node), ": runs on ", node.placement->ToString(),
                                               ", but an input lies on ", placement.ToString()));
     }

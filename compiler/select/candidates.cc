@@ -1,6 +1,7 @@
 #include "compiler/select/candidates.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_join.h"
 
@@ -157,7 +158,8 @@ absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const 
   if (own.has_value()) return std::vector<Signature>{*own};
   OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
   OF_ASSIGN_OR_RETURN(const std::vector<Signature>* const all, Signatures(id, axis.size));
-  std::vector<Signature> fitting = *all;
+  const std::vector<Signature> usable = Usable(*all, node.placement->axes(), axis);
+  std::vector<Signature> fitting = usable;
   int inputs_kept = -1;  // the strongest priority of what was kept
   for (const int priority : Priorities(node)) {
     if (priority > weakest.wish) break;
@@ -173,13 +175,32 @@ absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const 
     if (!wanted.empty()) {
       fitting = std::move(wanted);
     } else if (priority == 0) {
-      return NoSuchSignature(graph_, node, axis, *all);
+      return NoSuchSignature(graph_, node, axis, usable);
     }
     if (!op->mutates.empty() || priority > weakest.kept) continue;  // variables that are overwritten keep their layout
     if (KeepInputs(node, axis, priority, fitting) && inputs_kept < 0) inputs_kept = priority;
   }
   KeepOutputs(node, axis, fitting, inputs_kept);
   return fitting;
+}
+
+// Rings are for sequences, and as the options have them.
+std::vector<Signature> CandidateFinder::Usable(const std::vector<Signature>& all, const std::vector<Axis>& axes,
+                                               const Axis& axis) const {
+  const auto is_sequence = [](const Axis& other) { return other.Has(AxisRole::kSequence); };
+  const auto last = std::find_if(axes.rbegin(), axes.rend(), is_sequence);
+  const bool is_left_out =
+      rings_ == RingUse::kNever || (rings_ == RingUse::kOuter && last != axes.rend() && last->name == axis.name);
+  const bool may_be_rings = is_sequence(axis) && !is_left_out;
+  std::vector<Signature> usable;
+  for (const Signature& signature : all) {
+    if (!signature.is_ring || may_be_rings) usable.push_back(signature);
+  }
+  const auto is_ring = [](const Signature& signature) { return signature.is_ring; };
+  if (rings_ != RingUse::kByCost && std::any_of(usable.begin(), usable.end(), is_ring)) {
+    usable.erase(std::remove_if(usable.begin(), usable.end(), std::not_fn(is_ring)), usable.end());
+  }
+  return usable;
 }
 
 // Leaves only the signatures that read all splits kept with this priority as they are, if there are any; returns
@@ -200,7 +221,10 @@ bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, int priorit
       keeps = keeps && (wanted[i] == nullptr || *wanted[i] == signature.inputs[i]);
     if (keeps) keeping.push_back(signature);
   }
-  if (keeping.empty()) return false;
+  // A ring moves as much as another layout may: cost decides.
+  if (std::all_of(keeping.begin(), keeping.end(), [](const Signature& signature) { return signature.is_ring; })) {
+    return false;
+  }
   signatures = std::move(keeping);
   return true;
 }

@@ -21,6 +21,7 @@
 
 #include "compiler/look_alikes.h"
 #include "compiler/node_view.h"
+#include "compiler/options.h"
 #include "compiler/select/own_values.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
@@ -33,8 +34,9 @@ namespace oneflow {
 // computed once. Borrows its arguments.
 class CandidateFinder {
  public:
-  explicit CandidateFinder(const Graph& graph, const OpRegistry& ops, OwnValues own = OwnValues())
-      : graph_(graph), ops_(ops), own_(std::move(own)), alike_(graph), kept_(graph.num_values()) {}
+  explicit CandidateFinder(const Graph& graph, const OpRegistry& ops, OwnValues own = OwnValues(),
+                           RingUse rings = RingUse::kByCost)
+      : graph_(graph), ops_(ops), own_(std::move(own)), rings_(rings), alike_(graph), kept_(graph.num_values()) {}
 
   // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Layouts
   // that leave a rank without any elements are excluded, unless annotations leave no other; ops that overwrite
@@ -62,6 +64,8 @@ class CandidateFinder {
   absl::StatusOr<const std::vector<Signature>*> Signatures(NodeId node, int axis_size);
   std::set<int> Priorities(const Node& node) const;
   absl::StatusOr<std::vector<Signature>> OnAxis(NodeId node, const Axis& axis, const Weakest& weakest);
+  std::vector<Signature> Usable(const std::vector<Signature>& all, const std::vector<Axis>& axes,
+                                const Axis& axis) const;
   bool KeepInputs(const Node& node, const Axis& axis, int priority, std::vector<Signature>& signatures);
   void KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures, int inputs_kept);
   absl::StatusOr<std::vector<Layout>> Combinations(NodeId node);
@@ -74,6 +78,7 @@ class CandidateFinder {
   const Graph& graph_;
   const OpRegistry& ops_;
   const OwnValues own_;
+  const RingUse rings_;
   LookAlikes alike_;
   std::map<std::vector<int>, std::vector<Signature>> known_;  // by key of look-alikes and axis size
   std::vector<std::vector<AxisSbp>> kept_;  // by value: splits that an annotation reaches, by axis name

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "compiler/ring.h"
 #include "sbp/boxing.h"
 #include "sbp/boxing_price.h"
 
@@ -75,7 +76,28 @@ double CostModel::Compute(const Graph& graph, const Node& node, const OpDef& op,
   if (op.kind == OpKind::kVariable || op.kind == OpKind::kAnnotation) return 0;  // neither acts
   const NodeWork share = NodeView(graph, node, op).even_share(layout);
   const double rate = device_.flops(node.inputs.empty() ? DType::kFloat32 : graph.value(node.inputs[0]).type.dtype);
-  return share.flops * (1 / rate) + share.bytes * (1 / device_.memory_bytes_per_s);
+  const double alone = share.flops * (1 / rate) + share.bytes * (1 / device_.memory_bytes_per_s);
+  const std::vector<int> axes = RingAxes(op, layout, *node.placement);
+  return axes.empty() ? alone : std::max(alone, PassedOn(graph, node, op, layout, axes));
+}
+
+// What goes on around a ring travels while parts are computed.
+double CostModel::PassedOn(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout,
+                           const std::vector<int>& axes) const {
+  const std::vector<RingSide> sides = op.ring(node.inputs.size(), node.outputs.size());
+  double seconds = 0;
+  for (const RingPart& part : PartsOfRing(NodeView(graph, node, op), axes)) {
+    const Placement there = Turned(*node.placement, axes, part.step);
+    const auto add = [&](const std::vector<ValueId>& values, const std::vector<NdSbp>& sbps, size_t first) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (sides[first + i] != part.moves) continue;
+        seconds += BoxingSeconds(graph.value(values[i]).type, {*node.placement, sbps[i]}, {there, sbps[i]}, topology_);
+      }
+    };
+    add(node.inputs, layout.inputs, 0);
+    add(node.outputs, layout.outputs, node.inputs.size());
+  }
+  return seconds;
 }
 
 CostModel::Travel TravelOf(const Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& readers) {

@@ -41,6 +41,8 @@ class CostModel {
   static constexpr double kImpossible = 1e6;
 
  private:
+  double PassedOn(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout,
+                  const std::vector<int>& axes) const;
   double PriceOf(const TensorType& type, const DistType& from, const DistType& to, Travel travel) const;
 
   const Topology& topology_;

@@ -16,7 +16,7 @@ LayoutProblem::LayoutProblem(const Graph& graph, const OpRegistry& ops, const To
       ops_(ops),
       variables_(variables),
       options_(options),
-      finder_(graph, ops, OwnValues(graph, ops, variables, options.own)),
+      finder_(graph, ops, OwnValues(graph, ops, variables, options.own), options.rings),
       costs_(topology),
       pairs_(topology),
       group_(graph.num_nodes(), -1) {}

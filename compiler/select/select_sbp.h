@@ -25,6 +25,7 @@ struct SelectOptions {
   // By node: the piece of the model that backward computes again, -1: none. Empty: no recomputation.
   std::vector<int> recomputed = {};
   OwnAxis own = {};
+  RingUse rings = RingUse::kByCost;
 };
 
 struct Selection {

@@ -18,6 +18,7 @@
 // heads of bf16 are computed as tile_attention.h says.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -48,22 +49,24 @@ struct Shape : AttentionShape {
   int64_t beside() const { return scores.are_plain() ? 0 : 2 * stride; }
   // Keys that the block of queries from `begin` to `end` computes: from, to.
   int64_t ComputedFrom(int64_t begin) const { return FirstVisible(begin) / kLine * kLine; }
-  int64_t Computed(int64_t end) const { return causal ? std::min(padded, (end + kLine - 1) / kLine * kLine) : padded; }
+  int64_t Computed(int64_t end) const { return causal ? (Visible(end - 1) + kLine - 1) / kLine * kLine : padded; }
 };
 
 // A block of queries, and the keys that it computes.
 struct QueryBlock {
   QueryBlock(const Shape& s, const ScoreRows& scores, int64_t first)
       : begin(first), end(std::min(s.tokens, first + kQueries)), from(s.ComputedFrom(first)) {
-    int64_t to = s.Computed(end);
+    from = std::min(from, std::max<int64_t>(0, s.padded - kLine));
+    int64_t to = std::max(s.Computed(end), std::min(from + kLine, s.padded));
     if (scores.has_documents() && s.keys > 0) {
       const auto [first_key, end_key] = scores.KeysOf(begin, end);
-      from = std::max(from, (s.causal ? std::min(first_key, begin) : std::min(first_key, s.keys - 1)) / kLine * kLine);
+      const int64_t last = s.causal ? std::clamp<int64_t>(begin + s.behind, 0, s.keys - 1) : s.keys - 1;
+      from = std::max(from, std::min(first_key, last) / kLine * kLine);
       to = std::max(from + kLine, std::min(to, (end_key + kLine - 1) / kLine * kLine));
     }
     computed = to - from;
     keys = std::min(computed, s.keys - from);
-    if (s.causal) diagonal = begin - from;
+    if (s.causal && begin + s.behind >= from) diagonal = begin + s.behind - from;
   }
   int64_t rows() const { return end - begin; }
   int64_t begin, end;
@@ -71,7 +74,7 @@ struct QueryBlock {
   int64_t diagonal = Triangle::kNone;
   // Of the keys that are computed, those that a query sees as far as its place goes: from the first to before the last.
   std::pair<int64_t, int64_t> Visible(const Shape& s, int64_t query) const {
-    const int64_t last = std::min(s.Visible(query) - from, keys);
+    const int64_t last = std::clamp<int64_t>(s.Visible(query) - from, 0, keys);
     return {std::min(std::max<int64_t>(0, s.FirstVisible(query) - from), last), last};
   }
   // Products that give scores, read rows of them, or read columns of them.
@@ -384,6 +387,7 @@ void BackwardGroup(const KernelArgs& args, const Shape& s, int64_t first, int64_
   std::fill(g.dk, g.dk + s.keys * s.d, 0.0f);
   std::fill(g.dv, g.dv + s.keys * s.d, 0.0f);
   for (int64_t head = first; head < first + s.group; ++head) {
+    if (!s.Sees(head)) continue;
     BackwardHead<kPairs>(s, ScoreRows(s.scores, s, args, head), GradientHead<T>(args, s, s.scores.dlse, head), g,
                          Ahead(s, head, end), scratch);
   }
@@ -410,30 +414,53 @@ void InSteps(const Shape& s, const Body& body) {
 }
 
 template <typename T>
-bool GoesByTiles(const Shape& s) {
+bool MayGoByTiles(const Shape& s) {
   return std::is_same_v<T, BFloat16> && s.scores.are_plain() && SuitsTiles(s);
+}
+// Tiles know masks that begin in the corner, and whole groups of heads.
+template <typename T>
+bool GoesByTiles(const Shape& s) {
+  const bool from_corner = !s.causal || (s.behind == 0 && s.tokens == s.keys);
+  return MayGoByTiles<T>(s) && from_corner && s.first_head % s.group == 0 && s.end_head % s.group == 0;
+}
+
+void SetZero(const TensorArg& x) { std::memset(x.data, 0, static_cast<size_t>(x.count) * SizeOf(x.dtype)); }
+
+// What queries have that see no key.
+void SetBlind(const KernelArgs& args) {
+  SetZero(args.out[0]);
+  std::fill(args.out[1].as<float>(), args.out[1].as<float>() + args.out[1].count, -INFINITY);
+}
+
+void SetZero(absl::Span<const TensorArg> gradients) {
+  for (const TensorArg& gradient : gradients) SetZero(gradient);
 }
 
 // in: q, k, v and documents; out: out, lse[b,n,t]. A thread packs k and v once for the heads that share them.
 template <typename T>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args, 0);
+  if (s.is_blind() || !s.all_heads_see()) SetBlind(args);
+  if (s.is_blind()) return nullptr;
   if (GoesByTiles<T>(s)) return AttentionOnTiles(args);
   const T *const q = args.in[0].as<const T>(), *const k = args.in[1].as<const T>(), *const v = args.in[2].as<const T>();
   T* const out = args.out[0].as<T>();
   float* const lse = args.out[1].as<float>();
-  ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
+  const int64_t heads = s.end_head - s.first_head;  // of a sample
+  ParallelForThread(s.batch * heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch<T>(s);
     InSteps<T>(s, [&]<bool kPairs>() {
       const PackedKeys packed = {scratch, scratch + Steps<kPairs>(s.d) * s.stride};
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t at = s.HeadAt(task), kv_at = s.KvHeadAt(task / s.group);
-        if (task == begin || task % s.group == 0) {
+        const int64_t head = task / heads * s.heads + s.first_head + task % heads;
+        const int64_t at = s.HeadAt(head), kv_at = s.KvHeadAt(head / s.group);
+        if (task == begin || head % s.group == 0 || task % heads == 0) {
           TransposeHead<kPairs>(s, k + kv_at, packed.kt);
           PackHead<kPairs>(OfKeys(s, v + kv_at), s.d, packed.v);
         }
-        ForwardHead<kPairs>(s, ScoreRows(s.scores, s, args, task), q + at, k + kv_at, v + kv_at, out + at,
-                            lse + task * s.tokens, packed, Ahead(s, task, end), packed.v + Steps<kPairs>(s.keys) * s.d);
+        const Ahead ahead(s, head, task + 1 < end ? head + 2 : head + 1);
+        ForwardHead<kPairs>(s, ScoreRows(s.scores, s, args, head), q + at, k + kv_at, v + kv_at, out + at,
+                            lse + head * s.tokens, packed, ahead, packed.v + Steps<kPairs>(s.keys) * s.d);
       }
     });
   });
@@ -445,24 +472,32 @@ const char* Attention(const KernelArgs& args) {
 template <typename T>
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args, 1);
+  if (s.is_blind() || !s.all_heads_see()) SetZero(args.out);
+  if (s.is_blind()) return nullptr;
   if (GoesByTiles<T>(s)) return AttentionGradOnTiles(args);
-  ParallelForThread(s.batch * s.kv_heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
+  const int64_t groups = s.end_group() - s.first_group();  // of a sample
+  ParallelForThread(s.batch * groups, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch<T>(s);
     InSteps<T>(s, [&]<bool kPairs>() {
       for (int64_t task = begin; task < end; ++task) {
-        BackwardGroup<kPairs, T>(args, s, task * s.group, end * s.group, scratch);
+        const int64_t group = task / groups * s.kv_heads + s.first_group() + task % groups;
+        BackwardGroup<kPairs, T>(args, s, group * s.group, (group + (task + 1 < end ? 2 : 1)) * s.group, scratch);
       }
     });
   });
   return nullptr;
 }
 
-// Of the op, or of its gradient.
+// Of the op, or of its gradient. A plan asks before it is known which part of a sample is where.
 template <typename T, bool kGrad>
 size_t Workspace(const KernelArgs& args) {
   const Shape s(args, kGrad);
-  if (GoesByTiles<T>(s)) return args.threads * (kGrad ? BackwardTileScratch(s) : ForwardTileScratch(s));
-  return args.threads * (kGrad ? BackwardScratch<T>(s) : ForwardScratch<T>(s)) * sizeof(float);
+  size_t of_tiles = 0, of_others = 0;
+  if (MayGoByTiles<T>(s)) of_tiles = kGrad ? BackwardTileScratch(s) : ForwardTileScratch(s);
+  if (of_tiles == 0 || (s.is_part && s.has_mask)) {
+    of_others = (kGrad ? BackwardScratch<T>(s) : ForwardScratch<T>(s)) * sizeof(float);
+  }
+  return args.threads * std::max(of_tiles, of_others);
 }
 
 template <typename T>

@@ -22,22 +22,42 @@ struct AttentionShape {
         keys(k.dims[1]),
         kv_columns(k.dims[2]),
         d(q.logical_dims[2] / std::max<int64_t>(1, attrs.Int("heads", 1))),
+        behind(q.start[1] - k.start[1]),
         window(attrs.Int("window")) {
     heads = d == 0 ? 0 : columns / d;
     kv_heads = d == 0 ? 0 : kv_columns / d;
     group = kv_heads == 0 ? 1 : heads / kv_heads;
     scale = static_cast<float>(attrs.Double("scale", 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d)))));
-    causal = attrs.Bool("causal");
+    causal = has_mask = attrs.Bool("causal");
+    if (behind >= keys - 1 && window == 0) causal = false;  // all of them see all keys
+    const int64_t share = attrs.Int("share");
+    first_head = share == 2 ? heads / 2 : 0;
+    end_head = share == 1 ? heads / 2 : heads;
+    is_part = tokens != q.logical_dims[1] || keys != k.logical_dims[1];
   }
-  int64_t batch, tokens, columns, keys, kv_columns, d, window, heads, kv_heads, group;
+  int64_t batch, tokens, columns, keys, kv_columns, d;
+  int64_t behind;  // so many places lies the first query behind the first key: 0 where all of both are here
+  int64_t window, heads, kv_heads, group;
   float scale;
   bool causal;
+  bool has_mask;                 // causal, if not here
+  bool is_part;                  // some queries or keys are elsewhere
+  int64_t first_head, end_head;  // of a sample: those that see keys
   // The offset of a head's first element in q, and of the head that it reads in k.
   int64_t HeadAt(int64_t task) const { return task / heads * tokens * columns + task % heads * d; }
   int64_t KvHeadAt(int64_t kv_task) const { return kv_task / kv_heads * keys * kv_columns + kv_task % kv_heads * d; }
   // Keys that query i sees: from the first one to before the last.
-  int64_t FirstVisible(int64_t i) const { return window > 0 ? std::max<int64_t>(0, i + 1 - window) : 0; }
-  int64_t Visible(int64_t i) const { return causal ? i + 1 : keys; }
+  int64_t FirstVisible(int64_t i) const {
+    return window > 0 ? std::clamp<int64_t>(i + behind + 1 - window, 0, keys) : 0;
+  }
+  int64_t Visible(int64_t i) const { return causal ? std::clamp<int64_t>(i + behind + 1, 0, keys) : keys; }
+  // No query sees any key.
+  bool is_blind() const { return first_head == end_head || Visible(tokens - 1) <= FirstVisible(0); }
+  bool all_heads_see() const { return end_head - first_head == heads; }
+  // The same of groups of heads, of which at least one sees keys.
+  int64_t first_group() const { return first_head / group; }
+  int64_t end_group() const { return (end_head + group - 1) / group; }
+  bool Sees(int64_t head) const { return head % heads >= first_head && head % heads < end_head; }
 };
 
 // A head's columns of the tensors of attention_grad.

@@ -411,15 +411,19 @@ class TileHeadGradient {
   const float factor_;
 };
 
-// body(head, member, ahead, scratch) for each head of each sample, group by group, by threads that have as many
-// bytes of scratch each.
+// body(head, member, ahead, scratch) for each head that sees keys, group by group, by threads that have as many bytes
+// of scratch each. REQUIRES: all heads of a group do, or none.
 template <typename Body>
 void ForEachHead(const KernelArgs& args, const AttentionShape& s, size_t scratch_bytes, const Body& body) {
-  ParallelForFree(s.batch * s.kv_heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
+  const int64_t groups = s.end_group() - s.first_group();  // of a sample
+  ParallelForFree(s.batch * groups, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     const Tiles::Scope scope;
     char* const scratch = static_cast<char*>(args.workspace) + static_cast<size_t>(thread) * scratch_bytes;
-    for (int64_t head = begin * s.group; head < end * s.group; ++head) {
-      body(head, head % s.group, Ahead(s, head, end * s.group), scratch);
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = (task / groups * s.kv_heads + s.first_group() + task % groups) * s.group;
+      const int64_t last = first + s.group + (task + 1 < end ? 1 : 0);  // what is looked ahead to
+      for (int64_t head = first; head < first + s.group; ++head)
+        body(head, head - first, Ahead(s, head, last), scratch);
     }
   });
 }

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < T::kM; ++i) top[i] = -INFINITY, total[i] = 0;
   Load<D, R>(OfQueries(s, q, pair), first, queries);
-  const int64_t end = s.KeysEnd<R>(first);
+  const int64_t end = of_pair.sees() ? s.KeysEnd<R>(first) : 0;
   for (int64_t key = s.KeysBegin<R>(first); key < end; key += R) {
     __syncthreads();  // the values of the last tile are used up
     Load<D, R>(key_rows, key, rows);
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads)
   Load<D, R>(OfQueries(s, x.q, pair), first, block.own(0));
   Load<D, R>(OfQueries(s, x.dout, pair), first, block.own(1));
   float4 sum[T::kM][T::kN] = {};
-  const int64_t end = s.KeysEnd<R>(first);
+  const int64_t end = of_pair.sees() ? s.KeysEnd<R>(first) : 0;
   for (int64_t key = s.KeysBegin<R>(first); key < end; key += R) {
     float scores[T::kM][T::kM], grads[T::kM][T::kM];
     block.Multiply(keys, values, key, scores, grads);
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t pair = kv_pair * s.group; pair < (kv_pair + 1) * s.group; ++pair) {
     const HeadRows<const X> queries = OfQueries(s, x.q, pair), gradients = OfQueries(s, x.dout, pair);
     const PairScores of_pair(s, pair);
-    const int64_t end = s.QueriesEnd<R>(first);
+    const int64_t end = of_pair.sees() ? s.QueriesEnd<R>(first) : 0;
     for (int64_t query = s.QueriesBegin<R>(first); query < end; query += R) {
       float scores[T::kM][T::kM], grads[T::kM][T::kM];
       block.Multiply(queries, gradients, query, scores, grads);
@@ -337,9 +337,12 @@ AttentionProblem ProblemOf(const KernelArgs& args, const Shape& s) {
           .scale = s.scale};
 }
 
-// Whether cuDNN is asked for a kernel.
+// Whether cuDNN is asked for a kernel: its masks begin in the corner.
 bool MayBeFused(const KernelArgs& args, const Shape& s, int query) {
-  return !s.is_empty() && IsNarrow(args.in[query].dtype) && s.scores.are_plain() && !s.scores.has_lse_gradient;
+  const bool from_corner = !s.causal || (s.behind == 0 && s.tokens == s.keys);
+  const bool all_heads = s.end_head - s.first_head == s.heads;
+  return !s.is_empty() && from_corner && all_heads && IsNarrow(args.in[query].dtype) && s.scores.are_plain() &&
+         !s.scores.has_lse_gradient;
 }
 
 // Without a state: the most that it may be.

@@ -31,19 +31,26 @@ struct Shape {
     columns = q.dims[2];
     keys = k.dims[1];
     kv_columns = k.dims[2];
+    behind = q.start[1] - k.start[1];
     window = attrs.Int("window");
     causal = attrs.Bool("causal");
+    if (behind >= keys - 1 && window == 0) causal = false;  // all queries see all keys
     const int64_t logical_heads = attrs.Int("heads", 1);
     d = logical_heads < 1 ? 0 : q.logical_dims[2] / logical_heads;
     heads = d == 0 ? 0 : columns / d;
     kv_heads = d == 0 ? 0 : kv_columns / d;
     group = kv_heads == 0 ? 1 : heads / kv_heads;
+    const int64_t share = attrs.Int("share");
+    first_head = share == 2 ? heads / 2 : 0;
+    end_head = share == 1 ? heads / 2 : heads;
     by_heads = Divisor<uint64_t>(heads);
     by_kv_heads = Divisor<uint64_t>(kv_heads);
     scale = d == 0 ? 0 : static_cast<float>(attrs.Double("scale", 1 / std::sqrt(static_cast<double>(d))));
   }
   int64_t batch, tokens, columns, keys, kv_columns, window;
+  int64_t behind;  // so many places lies the first query behind the first key: 0 where all of both are here
   int64_t d, heads, kv_heads, group;
+  int64_t first_head, end_head;  // of a sample: those that see keys
   Divisor<uint64_t> by_heads, by_kv_heads;
   float scale;
   bool causal;
@@ -65,20 +72,20 @@ struct Shape {
   // Of the tiles of R keys that the R queries from `first` on see: the first key, and the end.
   template <int R>
   __device__ int64_t KeysBegin(int64_t first) const {
-    return window > 0 && first >= window ? (first + 1 - window) / R * R : 0;
+    return window > 0 && first + behind >= window ? (first + behind + 1 - window) / R * R : 0;
   }
   template <int R>
   __device__ int64_t KeysEnd(int64_t first) const {
-    return causal && first + R < keys ? first + R : keys;
+    return causal && first + behind + R < keys ? first + behind + R : keys;
   }
   // Of the tiles of queries that see the R keys from `first` on.
   template <int R>
   __device__ int64_t QueriesBegin(int64_t first) const {
-    return causal ? first : 0;
+    return causal && first > behind ? (first - behind) / R * R : 0;
   }
   template <int R>
   __device__ int64_t QueriesEnd(int64_t first) const {
-    return window > 0 && first + R - 1 + window < tokens ? first + R - 1 + window : tokens;
+    return window > 0 && first - behind + R - 1 + window < tokens ? first - behind + R - 1 + window : tokens;
   }
 };
 
@@ -254,6 +261,7 @@ class PairScores {
  public:
   __device__ PairScores(const Shape& s, int64_t pair) : s_(s) {
     const auto [sample, head] = s.by_heads.Divide(pair);
+    sees_ = static_cast<int64_t>(head) >= s.first_head && static_cast<int64_t>(head) < s.end_head;
     if (s.scores.has_documents) {
       queries_ = s.scores.query_documents + static_cast<int64_t>(sample) * s.tokens;
       keys_ = s.scores.key_documents + static_cast<int64_t>(sample) * s.keys;
@@ -263,10 +271,13 @@ class PairScores {
     first_ = static_cast<uint64_t>(s.act->micro_batch * s.scores.whole + s.scores.IndexOf(sample, head, 0));
   }
 
+  // Whether the head is one that sees keys.
+  __device__ bool sees() const { return sees_; }
   // Whether the query sees the key; both may be beyond the last one.
   __device__ bool Sees(int64_t query, int64_t key) const {
-    return query < s_.tokens && key < s_.keys && (!s_.causal || key <= query) &&
-           (s_.window == 0 || key + s_.window > query) && (keys_ == nullptr || queries_[query] == keys_[key]);
+    return query < s_.tokens && key < s_.keys && (!s_.causal || key <= query + s_.behind) &&
+           (s_.window == 0 || key + s_.window > query + s_.behind) &&
+           (keys_ == nullptr || queries_[query] == keys_[key]);
   }
   __device__ float Of(float product) const {
     const float score = product * s_.scale, cap = s_.scores.soft_cap;
@@ -286,6 +297,7 @@ class PairScores {
 
  private:
   const Shape& s_;
+  bool sees_ = true;
   const int32_t *queries_ = nullptr, *keys_ = nullptr;
   uint64_t step_ = 0, first_ = 0;
 };

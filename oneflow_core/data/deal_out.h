@@ -37,4 +37,10 @@ inline Batch DealtOut(const Tensor& inputs, const Tensor& labels, std::source_lo
   return {inputs.To(by_sample, loc), labels.To(by_sample, loc)};
 }
 
+// The same of samples that are tokens: these along "cp".
+inline Batch TokensDealtOut(const Tensor& inputs, const Tensor& labels, std::source_location loc) {
+  const SbpHint by_token = {{"dp", Sbp::Split(0)}, {"cp", Sbp::Split(1)}};
+  return {inputs.To(by_token, loc), labels.To(by_token, loc)};
+}
+
 }  // namespace oneflow

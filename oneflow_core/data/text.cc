@@ -23,7 +23,7 @@ Batch ReadTextBatch(GraphBuilder& b, const TextData& data, DataSplit split, int6
                                    {"validation_fraction", data.validation_fraction},
                                    {"vocabulary", vocabulary}},
                                   loc);
-  return DealtOut(read.tokens, read.labels, loc);
+  return TokensDealtOut(read.tokens, read.labels, loc);
 }
 
 // No `read`: a language model says how many tokens a sample has, and of which vocabulary they are.

@@ -6,8 +6,14 @@
 //   p = softmax of s over visible j, lse = log of the sum of exp(s) over j
 //   out[b,i,h,d] = sum over j of dropout(p)[b,h,i,j] * v[b,j,h m/n,d]
 //
+// Of `share` 1 or 2 only the first or the second half of the heads see keys.
+//
 // lse is an output, so that the gradient recomputes p block by block instead of storing it, and so that attention over
 // some keys can be merged with that over others. Where i sees no key, out is 0 and lse is -infinity.
+//
+// merge_attention of (out_a, lse_a) and (out_b, lse_b), over disjoint keys:
+//
+//   lse = log(exp(lse_a) + exp(lse_b))     out = exp(lse_a - lse) out_a + exp(lse_b - lse) out_b
 #include <algorithm>
 
 #include "oneflow_core/grad_context.h"
@@ -24,15 +30,16 @@ absl::Status CheckDivides(absl::string_view name, int64_t heads, absl::string_vi
                                                  x.ToString()));
 }
 
-// Which keys a query sees.
-absl::Status CheckMask(const AttrMap& attrs, const TensorType& q, const TensorType& k) {
+// Which keys a query sees. Of shards, the parts of queries and of keys may be others.
+absl::Status CheckMask(const InferContext& c, const TensorType& q, const TensorType& k) {
+  const AttrMap& attrs = c.attrs;
   OF_ASSIGN_OR_RETURN(const bool causal, BoolAttrOr(attrs, "causal", false));
   OF_ASSIGN_OR_RETURN(const int64_t window, IntAttrOr(attrs, "window", 0, 0));
   if (window > 0 && !causal) {
     return absl::InvalidArgumentError(
         absl::StrCat("attribute 'window' is ", window, ", which only a causal attention may have"));
   }
-  if (causal && q.shape[1] != k.shape[1]) {
+  if (causal && !c.of_shards && q.shape[1] != k.shape[1]) {
     return absl::InvalidArgumentError(absl::StrCat("a causal attention needs as many keys as queries, but q is ",
                                                    q.ToString(), ", k is ", k.ToString()));
   }
@@ -49,6 +56,10 @@ absl::Status CheckScores(const AttrMap& attrs) {
   OF_ASSIGN_OR_RETURN(const double dropout, NumberAttrOr(attrs, "dropout", 0));
   if (!(dropout >= 0 && dropout < 1)) {
     return absl::InvalidArgumentError(absl::StrCat("attribute 'dropout' is ", dropout, " but must be in [0, 1)"));
+  }
+  OF_ASSIGN_OR_RETURN(const int64_t share, IntAttrOr(attrs, "share", 0, 0));
+  if (share > 2) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute 'share' is ", share, " but must be in [0, 2]"));
   }
   return CheckKeyAttr(attrs);
 }
@@ -93,7 +104,7 @@ absl::StatusOr<TensorType> CheckHeads(const InferContext& c, const TensorType& q
                                                    k.ToString(), " with ", kv_heads,
                                                    "; they must have samples and sizes of heads in common"));
   }
-  OF_RETURN_IF_ERROR(CheckMask(c.attrs, q, k));
+  OF_RETURN_IF_ERROR(CheckMask(c, q, k));
   return TensorType{DType::kFloat32, {q.shape[0], heads, q.shape[1]}};
 }
 
@@ -159,12 +170,33 @@ absl::StatusOr<Types> InferAttentionGrad(const InferContext& c) {
   return Outputs({q, c.inputs[2], c.inputs[3]});
 }
 
+// lse says how many heads there are.
+absl::StatusOr<Types> InferMergeAttention(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"out_a", kFloat32, Exactly(3)},
+                                       {"lse_a", kFloat32, Exactly(3)},
+                                       {"out_b", kFloat32, Exactly(3)},
+                                       {"lse_b", kFloat32, Exactly(3)}}));
+  const TensorType &out = c.inputs[0], &lse = c.inputs[1];
+  OF_RETURN_IF_ERROR(CheckSame("out_a", out, "out_b", c.inputs[2]));
+  OF_RETURN_IF_ERROR(CheckSame("lse_a", lse, "lse_b", c.inputs[3]));
+  const int64_t heads = lse.shape[1];
+  OF_RETURN_IF_ERROR(CheckType("lse_a", lse, {DType::kFloat32, {out.shape[0], heads, out.shape[1]}},
+                               absl::StrCat("out_a, which is ", out.ToString(), ",")));
+  if (heads == 0 ? out.shape[2] != 0 : out.shape[2] % heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("lse_a is ", lse.ToString(), ", of ", heads,
+                                                   " heads, which must divide the last dimension of out_a, which is ",
+                                                   out.ToString()));
+  }
+  return Outputs({out, lse});
+}
+
 // One product of [t,s] with [s,d] per head. Causal: half of it, with a window only so many keys of each query.
 double ProductFlops(const Shape& q, const Shape& k, const AttrMap& attrs) {
   const auto keys = static_cast<double>(k[1]);
   double seen = attrs.Bool("causal") ? keys / 2 : keys;
   if (const int64_t window = attrs.Int("window"); window > 0) seen = std::min(seen, static_cast<double>(window));
-  return 2.0 * static_cast<double>(q.count()) * seen;
+  const double share = attrs.Int("share") > 0 ? 0.5 : 1;
+  return 2.0 * share * static_cast<double>(q.count()) * seen;
 }
 
 // q kT and p v.
@@ -177,6 +209,25 @@ double AttentionGradFlops(absl::Span<const TensorType> inputs, absl::Span<const 
   return 5 * ProductFlops(inputs[1].shape, inputs[2].shape, attrs);
 }
 
+// Behind `plain` inputs there may be documents, and, of a gradient, that of lse.
+std::vector<RingSide> RingOf(std::vector<RingSide> plain, size_t inputs, std::vector<RingSide> outputs) {
+  std::vector<RingSide> sides = std::move(plain);
+  if (HasDocuments(inputs, sides.size())) sides.insert(sides.end(), {RingSide::kQueries, RingSide::kKeys});
+  sides.resize(inputs, RingSide::kQueries);
+  sides.insert(sides.end(), outputs.begin(), outputs.end());
+  return sides;
+}
+
+std::vector<RingSide> AttentionRing(size_t inputs, size_t) {
+  constexpr RingSide kQ = RingSide::kQueries, kK = RingSide::kKeys;
+  return RingOf({kQ, kK, kK}, inputs, {kQ, kQ});
+}
+
+std::vector<RingSide> AttentionGradRing(size_t inputs, size_t) {
+  constexpr RingSide kQ = RingSide::kQueries, kK = RingSide::kKeys;
+  return RingOf({kQ, kQ, kK, kK, kQ, kQ}, inputs, {kQ, kK, kK});
+}
+
 }  // namespace
 
 void AddAttentionOps(OpRegistry& registry) {
@@ -186,14 +237,22 @@ void AddAttentionOps(OpRegistry& registry) {
                 .grad = AttentionGrad,
                 .flops = AttentionFlops,
                 .random = true,
-                .precision = Precision::kCompute});
+                .precision = Precision::kCompute,
+                .ring = AttentionRing,
+                .merged_by = "merge_attention"});
   registry.Add({.name = "attention_grad",
                 .infer = InferAttentionGrad,
                 .shard_attrs = AttentionGradOfShard,
                 .flops = AttentionGradFlops,
                 .random = true,
                 .precision = Precision::kCompute,
-                .full_inputs = {5, 6, 8}});  // lse, and dlse without documents and behind them
+                .full_inputs = {5, 6, 8},  // lse, and dlse without documents and behind them
+                .ring = AttentionGradRing});
+  registry.Add({.name = "merge_attention",
+                .infer = InferMergeAttention,
+                .flops = [](absl::Span<const TensorType> inputs, absl::Span<const TensorType>,
+                            const AttrMap&) { return 3.0 * static_cast<double>(inputs[0].shape.count()); },
+                .in_place = {{0, 0}, {1, 1}}});
 }
 
 }  // namespace oneflow::ops

@@ -259,23 +259,48 @@ TEST_F(AttemptsTest, AJobWhoseDaemonIsKilledGoesOnOnAnother) {
   EXPECT_THAT(work_.Run(Join({"logs", "1"}, At())).out, HasSubstr("on daemon 'spare'\n"));
 }
 
-// Half of the cluster is lost for good, and the job goes on on what is left: from its checkpoint, on another mesh.
-TEST_F(ClusterTest, AJobThatMayGoesOnOnFewerDevices) {
-  const auto saving = [this](const std::string& folder) {
+// Jobs on a cluster that becomes smaller and larger: they go on from a checkpoint, on another mesh.
+class ElasticTest : public ClusterTest {
+ protected:
+  std::vector<std::string> Saving(const std::string& folder, int steps, const std::string& restart) const {
     return Join(
         Join({"run", work_.GptJob(), "--set", absl::StrCat("checkpoint={path: '", work_.Path(folder), "' every: 20}"),
-              "--set", "restart={attempts: 3 least_devices: 2 wait_seconds: 1}"},
+              "--set", absl::StrCat("restart={attempts: 3 least_devices: 2 wait_seconds: 1 ", restart, "}")},
              OnMesh("dp: 4", 2)),
-        Join({"--set", "train.steps=150"}, At()));
-  };
-  MetricsPipe undisturbed(work_.Path("undisturbed"));
-  const std::unique_ptr<RunningCommand> whole =
-      work_.Start(Join(saving("whole"), {"--metrics", work_.Path("undisturbed")}));
-  ASSERT_TRUE(undisturbed.AwaitSteps(150)) << whole->Errors();
-  EXPECT_EQ(whole->Wait().exit_code, 0) << whole->Errors();
+        Join({"--set", absl::StrCat("train.steps=", steps), "--metrics", work_.Path(folder + ".metrics")}, At()));
+  }
+  // The losses of a job that nothing happens to.
+  std::vector<double> Undisturbed(int steps) {
+    MetricsPipe metrics(work_.Path("whole.metrics"));
+    const std::unique_ptr<RunningCommand> whole = work_.Start(Saving("whole", steps, ""));
+    EXPECT_TRUE(metrics.AwaitSteps(steps)) << whole->Errors();
+    EXPECT_EQ(whole->Wait().exit_code, 0) << whole->Errors();
+    return metrics.losses();
+  }
+  // That the last attempt trained the steps behind its checkpoint as the undisturbed job did.
+  static void ExpectGoneOn(const Outcome& ended, MetricsPipe& metrics, const std::vector<double>& want) {
+    const int steps = static_cast<int>(want.size());
+    int from = 0;
+    const size_t said = ended.out.rfind("goes on from step ");
+    ASSERT_NE(said, std::string::npos) << ended.out;
+    ASSERT_TRUE(absl::SimpleAtoi(ended.out.substr(said + 18, ended.out.find(',', said) - said - 18), &from))
+        << ended.out;
+    ASSERT_GE(from, 20);
+    while (metrics.AwaitSteps(metrics.num_steps() + 1, absl::Milliseconds(200))) continue;
+    const std::vector<double> got = metrics.losses();
+    ASSERT_GE(static_cast<int>(got.size()), steps - from);
+    for (int step = from; step < steps; ++step) {
+      const double loss = got[got.size() - (steps - step)];
+      EXPECT_LE(std::abs(loss / want[step] - 1), step == from ? 1e-6 : 1e-3) << "step " << step + 1;
+    }
+  }
+};
 
-  MetricsPipe metrics(work_.Path("metrics"));
-  const std::unique_ptr<RunningCommand> run = work_.Start(Join(saving("killed"), {"--metrics", work_.Path("metrics")}));
+// Half of the cluster is lost for good.
+TEST_F(ElasticTest, AJobThatMayGoesOnOnFewerDevices) {
+  const std::vector<double> undisturbed = Undisturbed(150);
+  MetricsPipe metrics(work_.Path("killed.metrics"));
+  const std::unique_ptr<RunningCommand> run = work_.Start(Saving("killed", 150, ""));
   ASSERT_TRUE(metrics.AwaitSteps(50)) << run->Errors();
   daemons_[0]->Signal(SIGKILL);
   const Outcome ended = run->Wait();
@@ -284,20 +309,24 @@ TEST_F(ClusterTest, AJobThatMayGoesOnOnFewerDevices) {
                                    "process; no machine offers more than 2"));
   EXPECT_THAT(Jobs(), ContainsRegex(" 2 +gpt +FINISHED +1 x 2 +2/3"));
   EXPECT_THAT(work_.Run(Join({"jobs", "describe", "2"}, At())).out, HasSubstr("layout: dp=2 in 1 process\n"));
+  ExpectGoneOn(ended, metrics, undisturbed);
+}
 
-  // The steps behind the checkpoint, which the second attempt has trained.
-  int from = 0;
-  const size_t said = ended.out.find("goes on from step ");
-  ASSERT_NE(said, std::string::npos) << ended.out;
-  ASSERT_TRUE(absl::SimpleAtoi(ended.out.substr(said + 18, ended.out.find(',', said) - said - 18), &from)) << ended.out;
-  ASSERT_GE(from, 20);
-  while (metrics.AwaitSteps(metrics.num_steps() + 1, absl::Milliseconds(200))) continue;
-  const std::vector<double> got = metrics.losses(), want = undisturbed.losses();
-  ASSERT_GE(static_cast<int>(got.size()), 150 - from);
-  for (int step = from; step < 150; ++step) {
-    const double loss = got[got.size() - (150 - step)];
-    EXPECT_LE(std::abs(loss / want[step] - 1), step == from ? 1e-6 : 1e-3) << "step " << step + 1;
-  }
+// Half of it is lost, and another daemon comes in its place.
+TEST_F(ElasticTest, AndTakesThoseThatCome) {
+  constexpr int kSteps = 600;
+  const std::vector<double> undisturbed = Undisturbed(kSteps);
+  MetricsPipe metrics(work_.Path("grown.metrics"));
+  const std::unique_ptr<RunningCommand> run = work_.Start(Saving("grown", kSteps, "grow: true"));
+  ASSERT_TRUE(metrics.AwaitSteps(50)) << run->Errors();
+  daemons_[0]->Signal(SIGKILL);
+  ASSERT_TRUE(metrics.AwaitSteps(80)) << run->Errors();
+  AddDaemon("another");
+  const Outcome ended = run->Wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("there are devices for dp=4 in 2 processes: ends to go on with these"));
+  EXPECT_THAT(Jobs(), ContainsRegex(" 2 +gpt +FINISHED +2 x 2 +3/4")) << "growing is no attempt less";
+  ExpectGoneOn(ended, metrics, undisturbed);
 }
 
 // An embedded cluster has no daemon to spare.

@@ -199,11 +199,57 @@ std::vector<SplitCase> OfDroppedAttention(Random& r) {
           {"attention_grad", attention, grad, {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0}, {1, 2}, context}};
 }
 
+// Parts of the queries with all keys: gradients of keys are addends. Parts of the keys with all queries: those of
+// queries are. Masks, windows and what is dropped are as of the whole, whichever part it is.
+std::vector<SplitCase> OfTokens(Random& r) {
+  std::vector<SplitCase> cases;
+  for (const int64_t tokens : {9, 72, 144}) {
+    const Ints sizes = tokens == 9 ? Ints{3, 2, 4} : tokens == 72 ? Ints{1, 2} : Ints{1, 1};
+    for (const bool causal : {false, true}) {
+      for (const int64_t window : {0, 4, 40}) {
+        if (window > 0 && !causal) continue;
+        AttrMap attrs = {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"causal", causal}};
+        if (window > 0) attrs.Set("window", window);
+        const bool dropped = tokens == 9 && window != 4;
+        if (dropped) {
+          attrs.Set("dropout", 0.4);
+          attrs.Set("seed", int64_t{3});
+          attrs.Set("key", int64_t{8});
+        }
+        const int64_t d = tokens == 72 ? 32 : 8;
+        std::vector<RefTensor> in = {Rounded(r.Uniform({2, tokens, 4 * d}, -1, 1)),
+                                     Rounded(r.Uniform({2, tokens, 2 * d}, -1, 1)),
+                                     Rounded(r.Uniform({2, tokens, 2 * d}, -1, 1))};
+        std::vector<int> of_queries = {1, kWhole, kWhole}, of_keys = {kWhole, 1, 1};
+        if (dropped) {
+          in.push_back(r.Integers({2, tokens}, 2));
+          in.push_back(in.back());
+          of_queries.insert(of_queries.end(), {1, kWhole});
+          of_keys.insert(of_keys.end(), {kWhole, 1});
+        }
+        const RefContext context = {9, 2};
+        cases.push_back({"attention", attrs, in, of_queries, {1, 2}, sizes, context});
+        std::vector<RefTensor> forward = in;
+        const std::vector<RefTensor> out = *Reference("attention", attrs, forward, context);
+        std::vector<RefTensor> grad = {
+            r.Uniform({2, tokens, 4 * d}, -0.2, 0.2), in[0], in[1], in[2], Rounded(out[0]), out[1]};
+        grad.insert(grad.end(), in.begin() + 3, in.end());
+        std::vector<int> queries = {1, 1, kWhole, kWhole, 1, 2}, keys = {kWhole, kWhole, 1, 1, kWhole, kWhole};
+        queries.insert(queries.end(), of_queries.begin() + 3, of_queries.end());
+        keys.insert(keys.end(), of_keys.begin() + 3, of_keys.end());
+        cases.push_back({"attention_grad", attrs, grad, queries, {1, kPartial, kPartial}, sizes, context});
+        cases.push_back({"attention_grad", attrs, grad, keys, {kPartial, 1, 1}, sizes, context});
+      }
+    }
+  }
+  return cases;
+}
+
 TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
   Random r(kSplitSeed);
   const auto device = MakeCpuDevice(1);
   device->BindThread();
-  for (const auto cases : {DrawnAndLabelled, Indexed, Reduced, OfAttention, OfDroppedAttention}) {
+  for (const auto cases : {DrawnAndLabelled, Indexed, Reduced, OfAttention, OfDroppedAttention, OfTokens}) {
     for (const SplitCase& c : cases(r)) {
       SCOPED_TRACE(absl::StrCat(c.op, " split along ", c.input_splits[0], ", seed ", kSplitSeed));
       CheckSplit(*device, c);

@@ -1,6 +1,6 @@
-// The law of mixes: whatever a job asks for at once, of meshes, schedules, state in parts, recomputation,
-// micro-batches, tied weights and types, its losses are those of one device. ONEFLOW_RANDOM_MIXES says how many are
-// drawn, ONEFLOW_RANDOM_SEED which is the first.
+// The law of mixes: whatever a job asks for at once, of meshes, schedules, state in parts, long samples in parts,
+// recomputation, micro-batches, tied weights and types, its losses are those of one device. ONEFLOW_RANDOM_MIXES says
+// how many are drawn, ONEFLOW_RANDOM_SEED which is the first.
 #include <random>
 
 #include "test/laws/layouts_law.h"
@@ -18,7 +18,8 @@ class MixesTest : public testing::LayoutsLaw {
         "gpt { vocabulary: 128 layers: 4 width: 24 heads: 4 context: 12 dropout: 0.1 }",
         "gpt { vocabulary: 128 layers: 4 width: 24 heads: 4 context: 12 tied_embedding: true }",
         "gpt { vocabulary: 131 layers: 4 width: 20 heads: 2 context: 12 }",
-        "llama { vocabulary: 128 layers: 4 width: 24 heads: 4 kv_heads: 2 hidden: 40 context: 12 }"};
+        "llama { vocabulary: 128 layers: 4 width: 24 heads: 4 kv_heads: 2 hidden: 40 context: 12 }",
+        "llama { vocabulary: 128 layers: 4 width: 24 heads: 4 kv_heads: 1 hidden: 40 context: 13 window: 5 }"};
     return absl::StrCat("model { ", kModels[which], " } data { text { path: '", text_, "' } } ");
   }
   static std::string Train(int which) {
@@ -39,7 +40,7 @@ struct Mix {
 Mix Drawn(int seed) {
   std::mt19937 random(seed);
   const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
-  Mix mix{draw(4), draw(4), draw(4) == 0, {}};
+  Mix mix{draw(5), draw(4), draw(4) == 0, {}};
   int devices = 8;
   const auto size = [&](int most) {
     int of = 1 << draw(4);
@@ -48,11 +49,15 @@ Mix Drawn(int seed) {
     return of;
   };
   const int pp = size(4), dp = size(8), tp = size(2), replicas = draw(3) == 0 ? size(2) : 1;
-  mix.layout.push_back(absl::StrCat("mesh={pp:", pp, " dp:", dp, " tp:", tp,
+  const int ep = draw(3) == 0 ? size(2) : 1, cp = draw(2) == 0 ? devices >= 3 && draw(3) == 0 ? 3 : size(4) : 1;
+  mix.layout.push_back(absl::StrCat("mesh={pp:", pp, " dp:", dp, " tp:", tp, " cp:", cp, " ep:", ep,
                                     replicas > 1 ? " axes{name:'r' size:2 role:'batch'}}" : "}"));
+  if (const char* const ways[] = {"", "ring", "all-to-all"}; cp > 1) {
+    if (const std::string way = ways[draw(3)]; !way.empty()) mix.layout.push_back("sequence.attention=" + way);
+  }
   const int batches = pp > 1 ? 4 << draw(2) : 1 << draw(3);
   // Every rank has a sample of each micro-batch.
-  const int micro_batches = std::max(1, std::min(batches, 16 / (dp * replicas)));
+  const int micro_batches = std::max(1, std::min(batches, 16 / (dp * replicas * ep)));
   mix.layout.push_back(absl::StrCat("train.micro_batches=", micro_batches));
   const char* const schedules[] = {"", "1f1b", "gpipe", "zb-h1", "zb-v", "interleaved"};
   const std::string schedule = schedules[draw(6)];

@@ -19,6 +19,17 @@ def sbp(name, file, text, by, tests, says="", program=SBP):
     return Mutation(name, "sbp/" + file, text, by, tests, says or r"FAILED", program)
 
 
+RINGS = [
+    compiler("a ring that fetches everything at once", "passes/ring_attention.cc", "if (ends.size() > kRingAhead)",
+             "if (false)", "RingAttentionTest.*"),
+    compiler("parts of a ring that are added in narrow types", "passes/ring_attention.cc",
+             "full.push_back(Cast(value, DType::kFloat32, like));", "full.push_back(value);", "RingAttentionTest.*"),
+    compiler("a ring that goes round in spite of a window", "ring.cc",
+             "farthest = std::min(farthest, (window - 2 + chunk) / chunk);", "(void)chunk;", "RingTest.*"),
+    compiler("rings along any axis", "select/candidates.cc", "is_sequence(axis) && !is_left_out", "!is_left_out",
+             "CandidatesTest.*"),
+]
+
 CREDITS = [
     compiler("solved credits that stop 2% short of the best period", "plan/solve_credits.cc",
              "period.seconds <= target * (1 + kSame)",
@@ -170,4 +181,4 @@ TIME = [
              "ElementwiseTest.*", r"FAILED", CORE),
 ]
 
-PLANS = CREDITS + MEMORY + BYTES + TIME
+PLANS = RINGS + CREDITS + MEMORY + BYTES + TIME

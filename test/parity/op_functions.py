@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from op_helpers import column, drawn_numbers, dropout, gradient, normal_like, uniform_like
 from sequence_functions import (attention, attention_grad, ctc_loss, ctc_loss_grad, gru, gru_grad, lstm, lstm_grad,
-                                rotary)
+                                merge_attention, rotary)
 
 aten = torch.ops.aten
 
@@ -407,6 +407,7 @@ OPS = {
     "rotary": rotary,
     "attention": attention,
     "attention_grad": attention_grad,
+    "merge_attention": merge_attention,
     "lstm": lstm,
     "lstm_grad": lstm_grad,
     "gru": gru,

@@ -72,7 +72,22 @@ def attention(a, q, k, v, query_documents=None, key_documents=None):
     p = scores.softmax(-1)
     if a.get("dropout"):
         p = dropout({**a, "rate": a["dropout"]}, p)
-    return (p @ v).transpose(1, 2).reshape(b, t, width), scores.logsumexp(-1)
+    out, lse = p @ v, scores.logsumexp(-1)
+    if a.get("share"):
+        idle = slice(heads // 2, heads) if a["share"] == 1 else slice(0, heads // 2)
+        out, lse = out.clone(), lse.clone()
+        out[:, idle], lse[:, idle] = 0, -torch.inf
+    return out.transpose(1, 2).reshape(b, t, width), lse
+
+
+def merge_attention(a, out_a, lse_a, out_b, lse_b):
+    """Of two sets of keys that have none in common."""
+    lse = torch.stack((lse_a, lse_b))
+    shares = lse.softmax(0).nan_to_num(0)  # of neither set
+    def by_heads(out):
+        return out.view(out.shape[:2] + (lse_a.shape[1], -1)).transpose(1, 2)
+    out = shares[0, ..., None] * by_heads(out_a) + shares[1, ..., None] * by_heads(out_b)
+    return out.transpose(1, 2).reshape(out_a.shape), lse.logsumexp(0)
 
 
 def attention_grad(a, dout, q, k, v, out, lse, *rest):

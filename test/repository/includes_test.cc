@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 // What each include brings.
 const std::pair<const char*, const char*> kNames[] = {
-    {"<algorithm>", "fill max min minmax_element sort stable_sort unique"},
+    {"<algorithm>", "clamp fill max min minmax_element sort stable_sort unique"},
     {"<array>", "array"},
     {"<atomic>", "atomic memory_order_acquire memory_order_relaxed memory_order_release"},
     {"<bit>", "bit_cast"},

@@ -1,5 +1,6 @@
 #include "sbp/boxing_group.h"
 
+#include <algorithm>
 #include <random>
 
 #include "sbp/boxing.h"
@@ -35,7 +36,12 @@ Case RandomCase(std::mt19937& random) {
          {placement(pick(2) == 0   ? 0
                     : pick(2) == 0 ? size
                                    : 1),
-          {}}};  // the same, beside it, overlapping
+          {}}};        // the same, beside it, overlapping
+  if (pick(3) == 0) {  // ranks in one another's places
+    std::vector<int> ranks = c.to.placement.ranks();
+    std::shuffle(ranks.begin(), ranks.end(), random);
+    c.to.placement = Placement(axes, ranks);
+  }
   const std::vector<Sbp> choices = Choices(2);
   for (size_t a = 0; a < axes.size(); ++a) {
     c.from.sbp.push_back(choices[pick(4)]);
@@ -109,6 +115,30 @@ TEST(BoxingGroupTest, IsOneTensorParallelGroupOfManyDataParallelOnes) {
   EXPECT_EQ(group.shape, Shape({128, 1024}));
   EXPECT_EQ(group.from.ToString(), "[tp=8]{80,81,82,83,84,85,86,87}(P)");
   EXPECT_EQ(group.to.ToString(), "[tp=8]{80,81,82,83,84,85,86,87}(S(1))");
+}
+
+// Parts that go on by one rank in each of two rings: a ring is a group of its own, and each rank reads one other.
+TEST(BoxingGroupTest, RingsAreGroups) {
+  const Shape shape({4, 6});
+  const NdSbp split = {Sbp::Split(0), Sbp::Split(1)};
+  const DistType from = {Placement({{"dp", 2}, {"cp", 3}}, {0, 1, 2, 3, 4, 5}), split},
+                 to = {Placement({{"dp", 2}, {"cp", 3}}, {1, 2, 0, 4, 5, 3}), split};
+  EXPECT_FALSE(IsLocal(from, to));
+  const BoxingGroup group = GroupOf(shape, from, to, 4);
+  EXPECT_EQ(group.shape, Shape({2, 6}));
+  EXPECT_EQ(group.from.ToString(), "[cp=3]{3,4,5}(S(1))");
+  EXPECT_EQ(group.to.ToString(), "[cp=3]{4,5,3}(S(1))");
+  const Topology topology = *Topology::Create(6, 6, {{.devices = 6}});
+  const TensorType type = {DType::kFloat32, shape};
+  const absl::StatusOr<std::vector<DistType>> path = BoxingPath(type, from, to, topology);
+  ASSERT_OK(path);
+  EXPECT_EQ(*path, std::vector<DistType>{to}) << "one step";
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step, OneBoxingStep(type, from, to, topology));
+  for (int index = 0; index < 6; ++index) {
+    ASSERT_EQ(step.pieces[index].size(), 1u);
+    EXPECT_EQ(step.pieces[index][0].source, index) << "who had the part that lies there now";
+  }
+  EXPECT_EQ(BytesMoved(type, step), 4 * 4 * 6);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "tools/bench/checkpoint_cost.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
+#include "tools/bench/context.h"
 #include "tools/bench/edges_co2.h"
 #include "tools/bench/edges_lgreco.h"
 #include "tools/bench/edges_masha.h"
@@ -128,6 +129,7 @@ constexpr struct {
     {"start-up", MakeStartUpCase},
     {"tiles", MakeTilesCase},
     {"zero", MakeZeroCase},
+    {"context", MakeContextCase},
 };
 
 std::vector<std::string> CaseNames() {

@@ -6,12 +6,8 @@ optimizer state in parts (FSDP2, fully_shard of every block and then of the rest
 Each process has one thread, as each of ours has. Tokens are made; the head is the token table (tied). Exit code 3: this
 Python has no PyTorch. The answer: the median seconds of a step, and the most memory that the processes held, added up.
 """
-import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
 try:
@@ -19,9 +15,9 @@ try:
 except ImportError:
     sys.exit(3)
 
-import torch.distributed as dist
 import torch.nn.functional as F
 from pytorch_peer import peak_bytes
+from pytorch_ranks import run_ranks
 from torch import nn
 
 
@@ -85,46 +81,18 @@ def step_seconds(model, optimizer, tokens):
     return time.perf_counter() - begin
 
 
-def run_rank(r, rank, answer):
-    torch.set_num_threads(1)
-    torch.manual_seed(rank)
-    dist.init_process_group("gloo", init_method=f"file://{r['store']}", rank=rank, world_size=r["processes"])
+def run_rank(r, rank):
     model = make_model(r)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, foreach=True)
     seconds = []
     for _ in range(r["warmup"] + r["steps"]):
         tokens = torch.randint(0, r["vocabulary"], (r["batch"], r["context"] + 1))
         seconds.append(step_seconds(model, optimizer, tokens))
-    dist.barrier()
-    dist.destroy_process_group()
-    with open(answer, "w") as file:
-        json.dump({"seconds": statistics.median(seconds[r["warmup"]:]), "peak_bytes": peak_bytes()}, file)
-
-
-def main():
-    with open(sys.argv[1]) as file:
-        r = json.load(file)
-    if len(sys.argv) > 3:
-        return run_rank(r, int(sys.argv[3]), sys.argv[2])
-    with tempfile.TemporaryDirectory() as folder:
-        r["store"] = os.path.join(folder, "store")
-        request = os.path.join(folder, "request.json")
-        with open(request, "w") as file:
-            json.dump(r, file)
-        answers = [os.path.join(folder, f"{rank}.json") for rank in range(r["processes"])]
-        ranks = [subprocess.Popen([sys.executable, __file__, request, answers[rank], str(rank)],
-                                  env={**os.environ, "OMP_NUM_THREADS": "1"}) for rank in range(r["processes"])]
-        codes = [rank.wait() for rank in ranks]
-        if any(codes):
-            sys.exit(f"ranks ended with {codes}")
-        told = []
-        for answer in answers:
-            with open(answer) as file:
-                told.append(json.load(file))
-    with open(sys.argv[2], "w") as file:
-        json.dump({"title": f"PyTorch {torch.__version__} {r['mode']}", "seconds": told[0]["seconds"],
-                   "peak_bytes": sum(rank["peak_bytes"] for rank in told)}, file)
+    return {"seconds": statistics.median(seconds[r["warmup"]:]), "peak_bytes": peak_bytes()}
 
 
 if __name__ == "__main__":
-    main()
+    run_ranks(__file__, run_rank, lambda r, told: {
+        "title": f"PyTorch {torch.__version__} {r['mode']}",
+        "seconds": told[0]["seconds"],
+        "peak_bytes": sum(rank["peak_bytes"] for rank in told)})

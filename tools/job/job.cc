@@ -93,6 +93,11 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.compress = CompressOf(config);
   options.local_training = LocalTrainingOf(config);
   options.zero = ZeroOf(config);
+  if (const std::string& attention = config.sequence().attention(); !attention.empty()) {
+    options.rings = attention == "ring"   ? RingUse::kWherePossible
+                    : attention == "both" ? RingUse::kOuter
+                                          : RingUse::kNever;
+  }
   options.keep_gradients = !config.save_gradients().empty();
   options.checkpoints = config.has_checkpoint();
   return options;
@@ -154,6 +159,7 @@ void FillRestart(const pb::Restart& restart, pb::JobSpec& spec) {
   if (restart.has_attempts()) spec.mutable_restart()->set_attempts(restart.attempts());
   if (restart.meshes().empty() && restart.least_devices() == 0) return;
   spec.mutable_restart()->set_wait_seconds(WithDefaults(restart).wait_seconds());
+  spec.mutable_restart()->set_grow(restart.grow());
 }
 
 // What a job reads before its first step is opened, and where it writes after its last is looked at: nobody trains for

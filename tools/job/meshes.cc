@@ -145,7 +145,7 @@ class OwnMeshReader {
 
 int64_t NumDevices(const pb::Mesh& mesh) {
   int64_t devices = 1;
-  std::vector<int64_t> sizes = {mesh.pp(), mesh.dp(), mesh.tp()};
+  std::vector<int64_t> sizes = {mesh.pp(), mesh.dp(), mesh.ep(), mesh.cp(), mesh.tp()};
   for (const pb::MeshAxis& axis : mesh.axes()) sizes.push_back(axis.size());
   for (const int64_t size : sizes) {
     devices *= std::max<int64_t>(size, 1);
@@ -182,6 +182,8 @@ absl::StatusOr<Mesh> ToMesh(const pb::Mesh& mesh) {
     axes.push_back({axis.name(), axis.size(), role});
   }
   axes.push_back({"dp", mesh.dp()});
+  axes.push_back({"ep", mesh.ep()});
+  axes.push_back({"cp", mesh.cp()});
   axes.push_back({"tp", mesh.tp()});
   axes.erase(std::remove_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size <= 1; }), axes.end());
   return Mesh::Create(std::move(axes));

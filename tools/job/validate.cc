@@ -107,20 +107,25 @@ void CheckPrecision(const pb::JobConfig& c, Checker& check) {
   check.Require(scales || !precision.has_growth_interval(), "precision.growth_interval", in_vain);
 }
 
-void CheckRestart(const pb::Restart& restart, Checker& check) {
+void CheckRestart(const pb::JobConfig& c, Checker& check) {
+  const pb::Restart& restart = c.restart();
   const bool once = restart.attempts() <= 1;
   check.Require(!once || restart.meshes().empty(), "restart.meshes", "no attempt follows the first (restart.attempts)");
   check.Require(!once || restart.least_devices() == 0, "restart.least_devices",
                 "no attempt follows the first (restart.attempts)");
   check.Require(!restart.has_wait_seconds() || !restart.meshes().empty() || restart.least_devices() > 0,
                 "restart.wait_seconds", "there are no fewer devices to go on with (meshes, least_devices)");
+  check.Require(!restart.grow() || !restart.meshes().empty() || restart.least_devices() > 0, "restart.grow",
+                "there are no fewer devices to grow from (meshes, least_devices)");
+  check.Require(!restart.grow() || (c.has_checkpoint() && WithDefaults(c.checkpoint()).on_stop()), "restart.grow",
+                "needs a checkpoint that is written when a job is asked to end (checkpoint.path, on_stop)");
 }
 
 void CheckTrain(const pb::JobConfig& c, Checker& check) {
   const pb::Train& train = c.train();
   const int64_t micro = WithDefaults(train).micro_batches();
   CheckPipeline(c.pipeline(), check);
-  CheckRestart(c.restart(), check);
+  CheckRestart(c, check);
   const std::string& what = c.recompute().what();
   check.Require(c.recompute().layers() == 0 || (!what.empty() && what != "none"), "recompute.what",
                 absl::StrCat(c.recompute().layers(), " layers are given, but nothing to compute again"));

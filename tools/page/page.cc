@@ -227,7 +227,8 @@ class Page {
     if (!plan.ParseFromString(spec.plan())) {
       return absl::FailedPreconditionError(absl::StrCat("the plan of job ", job, " cannot be read"));
     }
-    OF_RETURN_IF_ERROR(CheckPlanIndices(plan));
+    OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(plan));
+    OF_RETURN_IF_ERROR(CheckPlanIndices(plan, reader));
     OF_ASSIGN_OR_RETURN(const json about, PlanJson(plan));
     return JsonReply(about);
   }

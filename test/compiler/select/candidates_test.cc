@@ -1,5 +1,7 @@
 #include "compiler/select/candidates.h"
 
+#include <set>
+
 #include "oneflow_core/graph_editor.h"
 #include "test/compiler/passes/testing.h"
 #include "test/support/names.h"
@@ -131,13 +133,47 @@ TEST(CandidatesTest, AreAllPairsThatMayBeCombined) {
           for (size_t i = 0; i < first.inputs.size(); ++i) layout.inputs.push_back({first.inputs[i], second.inputs[i]});
           for (size_t i = 0; i < first.outputs.size(); ++i)
             layout.outputs.push_back({first.outputs[i], second.outputs[i]});
-          const bool legal = NodeView(graph, id, Ops()).CheckLayout(layout, placement).ok();
+          const bool legal = NodeView(graph, id, Ops()).CheckLayout(layout, placement).ok() && !first.is_ring &&
+                             !second.is_ring;  // these axes are for no sequences
           EXPECT_EQ(std::find(found.begin(), found.end(), layout) != found.end(), legal)
               << graph.node(id).op << " " << layout.ToString() << " on " << placement.ToString();
         }
       }
     }
   }
+}
+
+// Along axes for sequences, beside heads that cost may choose, unless options choose.
+TEST(CandidatesTest, RingsAreForSequences) {
+  GraphBuilder b(Ops(), "heads");
+  const SbpHint by_tokens = {{"outer", Sbp::Split(1)}, {"inner", Sbp::Split(1)}};
+  const Tensor q = Relu(Weight(b, "q", {2, 12, 24})).To(by_tokens);
+  b.Op("attention", {q, q, q}, {{"heads", int64_t{4}}}, std::source_location::current(), "core");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  const auto found = [&](AxisRole role, RingUse rings) {
+    const Mesh mesh = *Mesh::Create({{"outer", 2, role}, {"inner", 2, role}});
+    CandidateFinder finder(graph, Ops(), OwnValues(), rings);
+    std::set<std::string> of_q;
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      graph.node(id).placement = *mesh.Place({});
+      const absl::StatusOr<std::vector<Layout>> layouts = finder.Find(id);
+      EXPECT_OK(layouts);
+      if (graph.node(id).name != "core" || !layouts.ok()) continue;
+      for (const Layout& layout : *layouts) of_q.insert(ToString(layout.inputs[0]));
+    }
+    return of_q;
+  };
+  using ::testing::AllOf;
+  using ::testing::Contains;
+  EXPECT_THAT(found(AxisRole::kModel, RingUse::kByCost), Not(Contains(HasSubstr("S(1)"))));
+  EXPECT_THAT(found(AxisRole::kSequence, RingUse::kByCost), AllOf(Contains("(S(1),S(1))"), Contains("(S(2),S(2))"),
+                                                                  Contains("(S(1),S(2))"), Contains("(S(2),S(1))")));
+  EXPECT_THAT(found(AxisRole::kSequence, RingUse::kNever), Not(Contains(HasSubstr("S(1)"))));
+  EXPECT_THAT(found(AxisRole::kSequence, RingUse::kWherePossible), ::testing::ElementsAre("(S(1),S(1))"));
+  const std::set<std::string> outer = found(AxisRole::kSequence, RingUse::kOuter);
+  EXPECT_THAT(outer, Contains("(S(1),S(2))"));
+  EXPECT_THAT(outer, ::testing::Each(::testing::StartsWith("(S(1),")));
+  EXPECT_THAT(outer, Not(Contains("(S(1),S(1))")));
 }
 
 TEST(CandidatesTest, OfAnUpdateFollowItsVariablesEvenWhereRanksStayEmpty) {

@@ -111,7 +111,7 @@ TEST(GptTest, DealsSamplesOutAlongTheDataParallelAxis) {
     for (NodeId id = 0; id < graph->num_nodes(); ++id) {
       if (graph->node(id).op != "to") continue;
       EXPECT_EQ(graph->node(graph->value(graph->node(id).inputs[0]).producer).op, "read_data");
-      EXPECT_EQ(ToString(graph->value(graph->node(id).outputs[0]).hint), "dp:S(0)");
+      EXPECT_EQ(ToString(graph->value(graph->node(id).outputs[0]).hint), "dp:S(0),cp:S(1)");
       ++hinted;
     }
     EXPECT_EQ(hinted, 2);

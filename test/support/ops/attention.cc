@@ -23,6 +23,7 @@ struct Heads {
         m(call.attrs.Int("kv_heads", n)),
         d(c / n),
         window(call.attrs.Int("window")),
+        share(call.attrs.Int("share")),
         causal(call.attrs.Bool("causal")),
         scale(call.attrs.Double("scale", 1 / std::sqrt(static_cast<double>(d)))),
         soft_cap(call.attrs.Double("soft_cap")),
@@ -62,6 +63,8 @@ struct Heads {
     const int64_t index = context.micro_batch * b * n * t * s + LseAt(batch, head, i) * s + j;
     return ToUniform(RandomBits(drawn_by, context.step, index)) >= static_cast<float>(dropout) ? 1 / (1 - dropout) : 0;
   }
+  // Whether the head is of the share that sees keys.
+  bool IsSharing(int64_t head) const { return share == 0 || (share == 1) == (head < n / 2); }
   bool Sees(int64_t batch, int64_t i, int64_t j) const {
     if (causal && (j > i || (window > 0 && j + window <= i))) return false;
     return query_documents == nullptr || query_documents->values[batch * t + i] == key_documents->values[batch * s + j];
@@ -72,7 +75,7 @@ struct Heads {
       for (int64_t head = 0; head < n; ++head) {
         for (int64_t i = 0; i < t; ++i) {
           std::vector<int64_t> seen;
-          for (int64_t j = 0; j < s; ++j) {
+          for (int64_t j = 0; j < s && IsSharing(head); ++j) {
             if (Sees(batch, i, j)) seen.push_back(j);
           }
           body(batch, head, i, seen);
@@ -81,7 +84,7 @@ struct Heads {
     }
   }
   const RefTensor &q, &k;
-  int64_t b, t, s, c, e, n, m, d, window;
+  int64_t b, t, s, c, e, n, m, d, window, share;
   bool causal;
   double scale, soft_cap, dropout;
   uint64_t drawn_by;
@@ -133,7 +136,38 @@ Tensors AttentionGrad(RefCall& c) {
   return {dq, dk, dv};
 }
 
+// Of a head without keys on one side, and on both.
+Tensors MergeAttention(RefCall& c) {
+  const RefTensor &a = c.in[0], &lse_a = c.in[1], &b = c.in[2], &lse_b = c.in[3];
+  RefTensor out = Zeros(a.dims), lse = Zeros(lse_a.dims);
+  const int64_t heads = lse_a.dims[1], tokens = lse_a.dims[2], d = heads == 0 ? 0 : a.dims[2] / heads;
+  for (int64_t i = 0; i < lse.count(); ++i) {
+    const int64_t token = i % tokens, head = i / tokens % heads, sample = i / tokens / heads;
+    const double most = std::max(lse_a.values[i], lse_b.values[i]);
+    if (most == -kInfinity) {
+      lse.values[i] = most;
+      continue;
+    }
+    const double of_a = std::exp(lse_a.values[i] - most), of_b = std::exp(lse_b.values[i] - most);
+    lse.values[i] = most + std::log(of_a + of_b);
+    const int64_t first = (sample * tokens + token) * a.dims[2] + head * d;
+    for (int64_t x = first; x < first + d; ++x) {
+      out.values[x] = (of_a * a.values[x] + of_b * b.values[x]) / (of_a + of_b);
+    }
+  }
+  return {out, lse};
+}
+
 constexpr const char kTypes[] = R"(
+merge_attention(f32[2,5,6] f32[2,3,5] f32[2,5,6] f32[2,3,5]) = f32[2,5,6] f32[2,3,5]
+merge_attention(f32[2,5,6] f32[2,3,5] f32[2,5,6] f32[2,3,4]) ! lse_a is f32[2,3,5], lse_b is f32[2,3,4]; they must be
+    the same
+merge_attention(f32[2,5,6] f32[2,4,5] f32[2,5,6] f32[2,4,5]) ! lse_a is f32[2,4,5], of 4 heads, which must divide the
+    last dimension of out_a, which is f32[2,5,6]
+merge_attention(f32[2,5,6] f32[2,3,4] f32[2,5,6] f32[2,3,4]) ! lse_a is f32[2,3,4] but out_a, which is f32[2,5,6], needs
+    f32[2,3,5]
+merge_attention(bf16[2,5,6] f32[2,3,5] bf16[2,5,6] f32[2,3,5]) ! out_a is bf16[2,5,6] but must be f32
+attention(f32[2,5,6] f32[2,5,6] f32[2,5,6]) {heads=3 share=3} ! attribute 'share' is 3 but must be in [0, 2]
 attention(f32[2,5,6] f32[2,5,6] f32[2,5,6]) {heads=3 causal=true} = f32[2,5,6] f32[2,3,5]
 attention(f32[2,5,6] f32[2,5,6] f32[2,5,6]) {heads=1} = f32[2,5,6] f32[2,1,5]
 attention(f32[2,5,6] f32[2,4,6] f32[2,5,6]) {heads=3} ! k is f32[2,4,6], v is f32[2,5,6]; they must be the same
@@ -176,12 +210,17 @@ attention_grad(f32[2,5,7] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,5,6] f32[2,3,5]
 )";
 
 constexpr const char kSignatures[] = R"(
-attention(f32[4,8,16], f32[4,8,16], f32[4,8,16]) {heads=4} | S(0),S(0),S(0)->S(0),S(0) S(2),S(2),S(2)->S(2),S(1) | - | -
-    | fused_attention_ops.cpp | batch and heads; the axis must divide the heads, there too
+attention(f32[4,8,16], f32[4,8,16], f32[4,8,16]) {heads=4} | S(0),S(0),S(0)->S(0),S(0) S(2),S(2),S(2)->S(2),S(1)
+    | S(1),S(1),S(1)->S(1),S(2) | - | fused_attention_ops.cpp | batch and heads; the axis must divide the heads, there
+    too; tokens in a ring
 attention(f32[4,8,32], f32[4,8,16], f32[4,8,16]) {heads=8, kv_heads=4} | S(0),S(0),S(0)->S(0),S(0)
-    S(2),S(2),S(2)->S(2),S(1) | - | - | fused_attention_ops.cpp | heads that share keys and values stay together
+    S(2),S(2),S(2)->S(2),S(1) | S(1),S(1),S(1)->S(1),S(2) | - | fused_attention_ops.cpp | heads that share keys and
+    values stay together
 attention(f32[4,8,16], f32[4,8,16], f32[4,8,16], i32[4,8], i32[4,8]) {heads=4} | S(0),S(0),S(0),S(0),S(0)->S(0),S(0)
-    S(2),S(2),S(2),B,B->S(2),S(1) | - | - | fused_attention_ops.cpp | OneFlow has no documents; all heads have the same
+    S(2),S(2),S(2),B,B->S(2),S(1) | S(1),S(1),S(1),S(1),S(1)->S(1),S(2) | - | fused_attention_ops.cpp | OneFlow has no
+    documents; all heads have the same
+merge_attention(f32[4,8,16], f32[4,4,8], f32[4,8,16], f32[4,4,8]) | - | S(0),S(0),S(0),S(0)->S(0),S(0)
+    S(1),S(2),S(1),S(2)->S(1),S(2) S(2),S(1),S(2),S(1)->S(2),S(1) | - | - | every head of every query
 )";
 
 // A case, and that of its gradient. `most`: of the gradients that arrive; `flows`: through lse too.
@@ -209,7 +248,22 @@ RefTensor Documents(Random& r, int64_t samples, int64_t count, double share_of_e
   return documents;
 }
 
+// `empty`: some sides have no keys.
+void AddMerges(Random& r, bool empty, OpCases& cases) {
+  for (const Dims& dims : std::vector<Dims>{{2, 5, 6}, {1, 3, 64}, {0, 4, 8}, {2, 0, 4}}) {
+    const int64_t heads = 2;
+    Tensors in = {r.Uniform(dims), r.Uniform({dims[0], heads, dims[1]}, -3, 3), r.Uniform(dims),
+                  r.Uniform({dims[0], heads, dims[1]}, -90, 90)};
+    for (int64_t i = 0; empty && i < in[1].count(); i += 3) {
+      in[1].values[i] = -kInfinity;
+      if (i % 2 == 0) in[3].values[i] = -kInfinity;
+    }
+    cases.push_back({"merge_attention", empty ? "keys on no side" : "both sides", {}, in, 2e-6});
+  }
+}
+
 void AddExamples(Random& r, OpCases& cases) {
+  AddMerges(r, /*empty=*/false, cases);
   for (const bool causal : {false, true}) {
     AttrMap attrs = {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"causal", causal}};
     if (causal) attrs.Set("window", int64_t{2});
@@ -260,6 +314,20 @@ void AddScoreEdges(Random& r, OpCases& cases) {
   }
 }
 
+// Halves of the heads, of an odd number of groups too.
+void AddShares(Random& r, OpCases& cases) {
+  for (const int64_t kv_heads : {1, 2, 3}) {
+    for (const int64_t share : {1, 2}) {
+      const int64_t heads = 2 * kv_heads, d = kv_heads == 2 ? 32 : 8;
+      const AttrMap attrs = {{"heads", heads}, {"kv_heads", kv_heads}, {"causal", share == 1}, {"share", share}};
+      AddPair(r, "share", attrs,
+              {Rounded(r.Uniform({2, 40, heads * d})), Rounded(r.Uniform({2, 40, kv_heads * d})),
+               Rounded(r.Uniform({2, 40, kv_heads * d}))},
+              {}, cases, 1, 5e-6, 5e-5);
+    }
+  }
+}
+
 void AddEdges(Random& r, OpCases& cases) {
   struct Geometry {
     int64_t b, t, heads, d;
@@ -303,6 +371,8 @@ void AddEdges(Random& r, OpCases& cases) {
     }
   }
   AddScoreEdges(r, cases);
+  AddShares(r, cases);
+  AddMerges(r, /*empty=*/true, cases);
 }
 
 void AddExtremes(Random& r, OpCases& cases) {
@@ -319,9 +389,10 @@ void AddExtremes(Random& r, OpCases& cases) {
 OpFacts Facts() {
   OpFacts facts = {
       .types = kTypes, .signatures = kSignatures, .examples = AddExamples, .edges = AddEdges, .extremes = AddExtremes};
-  facts.reference = {{"attention", Attention}, {"attention_grad", AttentionGrad}};
-  // 4 heads cannot be cut 8 times.
-  facts.wrong_signatures = {{"attention", {2, 4}, {"S(2),S(2),S(2)->S(2),S(1)", "S(2),S(2),S(2)->S(2),S(1)"}}};
+  facts.reference = {{"attention", Attention}, {"attention_grad", AttentionGrad}, {"merge_attention", MergeAttention}};
+  // 4 heads cannot be cut 8 times; a rank's own keys are not all.
+  facts.wrong_signatures = {{"attention", {2, 4}, {"S(2),S(2),S(2)->S(2),S(1)", "S(2),S(2),S(2)->S(2),S(1)"}},
+                            {"attention", {2}, {"S(1),S(1),S(1)->S(1),S(2)"}}};
   facts.dsl = {{[](Operands d) {
                   return Attention(d.F32({2, 5, 6}), d.F32({2, 5, 6}), d.F32({2, 5, 6}), 3, true);
                 },
@@ -332,7 +403,8 @@ OpFacts Facts() {
                       .lse;
                 },
                 "attention", "f32[2,3,5]"}};
-  facts.without_gradient = {{"attention_grad", "a gradient itself"}};
+  facts.without_gradient = {{"attention_grad", "a gradient itself"},
+                            {"merge_attention", "the compiler makes it, of gradients too"}};
   return facts;
 }
 

@@ -119,8 +119,8 @@ TEST(MeshesTest, WhatDoesNotFitIsOneClearErrorEach) {
           << rest;
     }
   }
-  EXPECT_THAT(GoodConfigWith("evaluate { mesh { cp: 2 } }").status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cp")));
+  EXPECT_THAT(GoodConfigWith("evaluate { mesh { sp: 2 } }").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sp")));
 }
 
 }  // namespace

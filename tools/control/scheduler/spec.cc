@@ -239,8 +239,8 @@ absl::Status ValidateLayout(const pb::JobSpec& spec) {
         absl::StrCat("the plan has format version ", plan.version(), "; this scheduler reads ", kPlanVersion));
   }
   OF_RETURN_IF_ERROR(ValidateRanks(spec, plan));
-  OF_RETURN_IF_ERROR_AT(PlanReader::Open(plan).status(), "the plan");
-  OF_RETURN_IF_ERROR_AT(CheckPlanIndices(plan), "the plan");
+  OF_ASSIGN_OR_RETURN_AT(const PlanReader reader, PlanReader::Open(plan), "the plan");
+  OF_RETURN_IF_ERROR_AT(CheckPlanIndices(plan, reader), "the plan");
   OF_RETURN_IF_ERROR_AT(ValidateMemory(plan), "the plan");
   for (const auto& [what, path] :
        {std::pair("weights", &spec.weights()), std::pair("tensorboard", &spec.tensorboard())}) {

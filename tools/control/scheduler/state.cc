@@ -158,6 +158,7 @@ absl::Status SchedulerState::Retry(int64_t number, AcceptedSpec accepted, absl::
   OF_RETURN_IF_ERROR(MayQueue());
   job.status.set_attempts(std::max(job.status.attempts(), job.status.attempt() + 1));
   job.status.clear_asked_to_stop();
+  job.status.clear_growing();
   job.status.clear_finished_us();
   job.phases_done = 0;
   live_[number] = &job;
@@ -306,6 +307,7 @@ void SchedulerState::QueueAgainIfStopped(Job& job, absl::Time now, Effects& effe
   if (!job.stopping) return;
   if (!std::all_of(job.workers.begin(), job.workers.end(), [](const Worker& w) { return w.stored.released(); })) return;
   job.phases_done = 0;
+  job.status.clear_growing();
   SetLayout(job, 0);
   const std::string cause = *std::exchange(job.stopping, std::nullopt);
   ChangeState(job, pb::QUEUED,
@@ -347,7 +349,10 @@ void SchedulerState::Tick(absl::Time now, Effects& effects) {
     LoseWorkers(name, reason, now, effects);
   }
   for (const auto& [name, away] : daemons_.Overdue(now)) LoseWorkers(name, away, now, effects);
-  for (const auto& [number, job] : Live()) TickJob(*job, now, effects);
+  for (const auto& [number, job] : Live()) {
+    TickJob(*job, now, effects);
+    Grow(*job, now, effects);
+  }
   std::erase_if(live_, [](const auto& entry) { return !MayChange(*entry.second); });
   TickLogs(now, effects);
   TickDiagnoses(now, effects);
@@ -363,7 +368,7 @@ void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
   if (now < job.due) return;
   job.due = absl::InfiniteFuture();
   if (job.queued) return PlaceQueued(now, effects);
-  if (Ended(job)) return StopWorkers(job, effects);  // finished, but some worker would not exit
+  if (Ended(job) || job.stopping) return StopWorkers(job, effects);  // finished, but some worker would not exit
   for (size_t process = 0; process < job.workers.size(); ++process) {
     if (!job.workers[process].stored.peer_address().empty()) continue;
     return FailJob(job, true,

@@ -19,7 +19,8 @@
 //     job's end: a dying worker still holds memory.
 //   - An attempt after the first goes to the best fallback of its spec that the registered daemons could hold, if they
 //     could not hold the job's own layout even if they were idle, and that has been so for as long as the spec says.
-//     Which layout it is, is in its status.
+//     Which layout it is, is in its status. If the spec says so, a job on a fallback is asked to end, and queued again
+//     when it has, once there are devices for a better layout and no job waits.
 //   - A job whose spec allows another attempt, and which failed for a reason that one could cure, is stopped: it stays
 //     as it was until all its workers have exited or are lost, and is queued again in the place of its number.
 //   - A job ends once, with its root cause. A worker that dies makes its peers complain; their complaints (Unavailable,
@@ -214,6 +215,13 @@ class SchedulerState {
   static void BeginWaiting(Job& job, absl::Time now);
   void ChooseLayout(Job& job, Clusters& clusters, absl::Time now) const;
   static void SetLayout(Job& job, int fallback);
+  // The first layout that the registered daemons could hold; the job's own if there is none.
+  int BestLayout(const Job& job, Clusters& clusters) const;
+  // Asks a job to end that may go on with more devices.
+  void Grow(Job& job, absl::Time now, Effects& effects);
+  bool MayGrow(const Job& job) const;
+  // What is free, and what the job has.
+  std::vector<Machine> FreeWithout(const Job& job, Clusters& clusters) const;
   static bool MayFallBack(const Job& job) { return job.attempt > 0 && job.gangs.size() > 1; }
   std::vector<Job*> Line();  // queued jobs, the first first
   bool TryPlace(Job& job, const std::vector<Machine>& free, Clusters& clusters, absl::Time now, Effects& effects);

@@ -1,5 +1,6 @@
 // Jobs of a scheduler (state.h) that wait, and where they are placed.
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "tools/control/scheduler/state.h"
@@ -57,14 +58,59 @@ void SchedulerState::BeginWaiting(Job& job, absl::Time now) {
 
 void SchedulerState::ChooseLayout(Job& job, Clusters& clusters, absl::Time now) const {
   if (!MayFallBack(job)) return;
-  int chosen = 0;
-  if (now >= job.own_layout_until && !CouldHold(job, job.gangs[0], clusters)) {
-    const int layouts = static_cast<int>(job.gangs.size());
-    int fallback = 1;
-    while (fallback < layouts && !CouldHold(job, job.gangs[fallback], clusters)) ++fallback;
-    if (fallback < layouts) chosen = fallback;
+  SetLayout(job, now >= job.own_layout_until ? BestLayout(job, clusters) : 0);
+}
+
+int SchedulerState::BestLayout(const Job& job, Clusters& clusters) const {
+  for (int layout = 0; layout < static_cast<int>(job.gangs.size()); ++layout) {
+    if (CouldHold(job, job.gangs[layout], clusters)) return layout;
   }
-  SetLayout(job, chosen);
+  return 0;
+}
+
+bool SchedulerState::MayGrow(const Job& job) const {
+  return job.spec.restart().grow() && job.status.state() == pb::RUNNING && job.status.fallback() > 0 && !job.stopping &&
+         !job.complaint && !job.status.asked_to_stop() && !job.status.growing() && !AwaitsDaemon(job);
+}
+
+std::vector<Machine> SchedulerState::FreeWithout(const Job& job, Clusters& clusters) const {
+  const Cluster& cluster = ClusterFor(job, clusters);
+  std::vector<Machine> free = cluster.free;
+  for (const Worker& worker : job.workers) {
+    for (size_t machine = 0; machine < free.size() && !worker.stored.released(); ++machine) {
+      const std::vector<SessionId>& sessions = cluster.session[machine];
+      const auto found = std::find(sessions.begin(), sessions.end(), worker.session);
+      if (found == sessions.end()) continue;
+      free[machine].devices[found - sessions.begin()] += job.status.devices_per_process();
+      if (free[machine].memory_bytes != kUnknownBytes) free[machine].memory_bytes += worker.bytes;
+    }
+  }
+  return free;
+}
+
+// What it would take is free, so that it does not wait where it could have gone on; nor does anybody else.
+void SchedulerState::Grow(Job& job, absl::Time now, Effects& effects) {
+  if (!MayGrow(job) || num_queued_ > 0) return;
+  Clusters clusters;
+  const int layout = BestLayout(job, clusters);
+  if (layout >= job.status.fallback()) return;
+  const Gang& gang = job.gangs[layout];
+  if (PlaceGang(FreeWithout(job, clusters), gang).empty()) return;
+  if (limits_.devices_per_user > 0) {
+    const std::vector<int>& processes = gang.processes_of_host;
+    const int wanted = gang.devices_per_process * std::accumulate(processes.begin(), processes.end(), 0),
+              has = job.status.processes() * job.status.devices_per_process();
+    if (DevicesOf(job.status.user(), job.cuda) - has + wanted > limits_.devices_per_user) return;
+  }
+  pb::JobEvent event;
+  event.set_time_us(absl::ToUnixMicros(now));
+  event.mutable_notice()->set_text(
+      absl::StrCat("there are devices for ", layout == 0 ? job.spec.layout() : job.spec.fallbacks(layout - 1).layout(),
+                   ": ends to go on with these"));
+  AddEvent(job, std::move(event), effects);
+  job.status.set_growing(true);
+  effects.changed_jobs.push_back(job.status);
+  TellWorkers(job, StopMessage(), effects);
 }
 
 void SchedulerState::SetLayout(Job& job, int fallback) {

@@ -90,7 +90,7 @@ void SchedulerState::ReuniteWorker(Job& job, int process, SessionId session, con
   if (job.status.state() == pb::RUNNING && !running->started()) {
     TellWorker(job, process, StartMessage(job), effects);
   }
-  if (job.status.asked_to_stop()) TellWorker(job, process, StopMessage(), effects);
+  if (job.status.asked_to_stop() || job.status.growing()) TellWorker(job, process, StopMessage(), effects);
 }
 
 void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects) {
@@ -310,6 +310,14 @@ void SchedulerState::OnFinished(Job& job, int process, absl::Time now, Effects& 
   }
   TellWorkers(job, DismissalMessage(), effects);
   const bool asked = job.status.asked_to_stop();
+  if (job.status.growing() && !asked) {
+    job.stopping = "it ended to go on with more devices";
+    job.status.set_attempts(job.status.attempts() + 1);
+    job.status.set_message(*job.stopping);  // by which a restarted scheduler knows
+    effects.changed_jobs.push_back(job.status);
+    job.due = now + limits_.exit;
+    return QueueAgainIfStopped(job, now, effects);
+  }
   EndJob(job, asked ? pb::CANCELLED : pb::FINISHED, asked ? "stopped on request" : "", now, effects);
 }
 

@@ -12,12 +12,15 @@ namespace {
 // A job of two processes that may go on in one, on daemons d0 (session 1) and d1 (session 2), of which d1 is lost.
 class FallbackTest : public SchedulerStateTest {
  protected:
-  void SetUp() override {
+  void SetUp() override { Begin(/*grow=*/false); }
+  void Begin(bool grow) {
     AddDaemon("d0", 1, 10);
     AddDaemon("d1", 1, 12);
     pb::JobSpec spec = EmptyJob(2, 1);
+    spec.set_layout("2 devices");
     spec.mutable_restart()->set_attempts(5);
     spec.mutable_restart()->set_wait_seconds(5);
+    spec.mutable_restart()->set_grow(grow);
     AddFallback(EmptyJob(1, 1), "1 device", spec);
     job_ = *state_.Submit(Accept(spec), now_, effects_);
     Hello(1, job_, 0);
@@ -108,6 +111,115 @@ TEST_F(FallbackTest, ARestartedSchedulerKnowsTheLayout) {
   EXPECT_EQ(state_.Describe(job_)->workers_size(), 1);
   AddDaemon("d0", 1, 10, "h", {Running(job_, 0, true, 2)});
   EXPECT_EQ(State(job_), pb::RUNNING);
+}
+
+// The same, of a job that takes more devices when they have come.
+class GrowingTest : public FallbackTest {
+ protected:
+  void SetUp() override {
+    Begin(/*grow=*/true);
+    LoseD1();
+    Wait(5);
+    Hello(1, job_, 0, 2);
+    Messages();
+  }
+  void FinishOnD0() {
+    pb::FromWorker finished;
+    finished.mutable_finished();
+    Report(1, job_, 0, finished, 2);
+  }
+};
+
+TEST_F(GrowingTest, ItEndsGentlyAndGoesOnWithMore) {
+  Wait(10);
+  EXPECT_THAT(Messages(), IsEmpty()) << "there is nothing to grow into";
+  AddDaemon("d1", 1, 99);
+  effects_.events.clear();
+  Wait(0.5);
+  EXPECT_THAT(Messages(), ElementsAre("1:end 1/0"));
+  ASSERT_THAT(effects_.events, SizeIs(1));
+  EXPECT_EQ(effects_.events[0].second.notice().text(), "there are devices for 2 devices: ends to go on with these");
+  Wait(3);
+  EXPECT_THAT(Messages(), IsEmpty()) << "once is enough";
+  const int attempts = state_.Find(job_)->attempts();
+  FinishOnD0();
+  EXPECT_THAT(Messages(), ElementsAre("1:dismiss 1/0"));
+  EXPECT_EQ(State(job_), pb::RUNNING) << "its worker has not exited yet";
+  Exit(1, job_, 0, 0, 0, 2);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "3:start 1/1"));
+  EXPECT_EQ(state_.Find(job_)->fallback(), 0);
+  EXPECT_EQ(state_.Find(job_)->attempts(), attempts + 1) << "that was no attempt less";
+  EXPECT_FALSE(state_.Find(job_)->growing());
+}
+
+TEST_F(GrowingTest, DevicesThatOthersHaveAreNotGrownInto) {
+  AddDaemon("d1", 1, 99);
+  const int64_t other = *state_.Submit(Accept(EmptyJob(1, 1)), now_, effects_);
+  Hello(3, other, 0);
+  Messages();
+  Wait(5);
+  EXPECT_THAT(Messages(), IsEmpty());
+  Finished(3, other, 0);
+  Exit(3, other, 0, 0);
+  Messages();
+  Wait(0.5);
+  EXPECT_THAT(Messages(), ElementsAre("1:end 1/0"));
+}
+
+TEST_F(GrowingTest, NorWhileAJobWaits) {
+  *state_.Submit(Accept(EmptyJob(2, 1)), now_, effects_);
+  AddDaemon("d1", 1, 99);
+  Wait(5);
+  EXPECT_THAT(Messages(), IsEmpty()) << "the other job has waited for these";
+}
+
+TEST_F(GrowingTest, WhoWasAskedToEndByTheUserEnds) {
+  AddDaemon("d1", 1, 99);
+  Wait(0.5);
+  EXPECT_OK(state_.Cancel(job_, /*gently=*/true, now_, effects_));
+  FinishOnD0();
+  EXPECT_EQ(State(job_), pb::CANCELLED);
+}
+
+TEST_F(GrowingTest, AFailureMeanwhileIsOneAsAlways) {
+  AddDaemon("d1", 1, 99);
+  Wait(0.5);
+  Messages();
+  const int attempts = state_.Find(job_)->attempts();
+  Exit(1, job_, 0, 0, SIGKILL, 2);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "3:start 1/1"));
+  EXPECT_EQ(state_.Find(job_)->attempts(), attempts);
+  EXPECT_FALSE(state_.Find(job_)->growing());
+}
+
+TEST_F(GrowingTest, AWorkerThatDoesNotExitIsStopped) {
+  AddDaemon("d1", 1, 99);
+  Wait(0.5);
+  FinishOnD0();
+  Messages();
+  Wait(60);
+  EXPECT_THAT(Messages(), Contains("1:stop 1"));
+  Exit(1, job_, 0, 0, SIGKILL, 2);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "3:start 1/1"));
+}
+
+TEST_F(GrowingTest, ARestartedSchedulerGoesOnWithIt) {
+  AddDaemon("d1", 1, 99);
+  Wait(0.5);
+  Store();
+  RestartScheduler();
+  AddDaemon("d0", 1, 10, "h", {Running(job_, 0, true, 2)});
+  EXPECT_THAT(Messages(), Contains("4:end 1/0")) << "it may not have heard";
+  AddDaemon("d1", 1, 99);
+  pb::FromWorker finished;
+  finished.mutable_finished();
+  Report(4, job_, 0, finished, 2);
+  Store();
+  RestartScheduler();
+  AddDaemon("d0", 1, 10);
+  AddDaemon("d1", 1, 99);
+  EXPECT_EQ(State(job_), pb::STARTING) << Message(job_);
+  EXPECT_EQ(state_.Find(job_)->fallback(), 0);
 }
 
 }  // namespace
