@@ -116,6 +116,15 @@ bool IsLocal(const DistType& from, const DistType& to) {
 }
 
 std::optional<BoxingReach> ReachOf(const Shape& shape, const DistType& from, const DistType& to) {
+  const bool turned = from.placement != to.placement && from.sbp == to.sbp && from.placement.num_axes() <= 32 &&
+                      HasRanksOf(from.placement, to.placement);
+  if (turned) {
+    BoxingReach reach = {.some = true};
+    for (int a = 0; a < from.placement.num_axes(); ++a) {
+      if (!AgreeAlong(from.placement, a, to.placement, a)) reach.axes |= uint32_t{1} << a;
+    }
+    return reach;
+  }
   if (from.placement != to.placement || from.placement.num_axes() > 32 || shape.count() == 0) return std::nullopt;
   BoxingReach reach;
   std::vector<int> cut_by(shape.rank(), -1);  // the only axis that cuts a dimension, before or after

@@ -38,10 +38,11 @@ bool IsLocal(const DistType& from, const DistType& to);
 // A rule for the sources of every rank: itself and all ranks that differ from it along `axes` only.
 struct BoxingReach {
   uint32_t axes = 0;  // bit a: along axis a of the placement
+  bool some = false;  // some of these ranks only, and not itself
 };
 
-// Nothing if no such rule is known: different placements, shards that may be empty, dimensions split by several axes,
-// values that become P.
+// Nothing if no such rule is known: placements of other axes or ranks, shards that may be empty, dimensions split by
+// several axes, values that become P. Where ranks have one another's places, and nothing else changes: some ranks.
 std::optional<BoxingReach> ReachOf(const Shape& shape, const DistType& from, const DistType& to);
 
 }  // namespace oneflow

@@ -83,6 +83,7 @@ class RingWriter {
       for (const ValueId output : outputs) {
         const bool moved = DistOf(output).placement != *whole.placement;
         back.push_back(moved ? Move(output, *whole.placement, whole, "back") : output);
+        if (moved) graph_.node(graph_.value(back.back()).producer).after = {output};
       }
       sums = op.merged_by.empty() ? Add(sums, back, whole) : Merge(sums, back, op.merged_by, whole);
     }
@@ -97,8 +98,10 @@ class RingWriter {
 
   ValueId Moved(ValueId value, const Placement& there, const Node& reader, const std::vector<ValueId>& ends) {
     const ValueId moved = Move(value, there, reader, "from the ring");
-    if (ends.size() > kRingAhead)
-      graph_.node(graph_.value(moved).producer).after = {ends[ends.size() - 1 - kRingAhead]};
+    // It comes when the rank has its own, so that its place is free until then.
+    std::vector<ValueId>& after = graph_.node(graph_.value(moved).producer).after;
+    after = {value};
+    if (ends.size() > kRingAhead) after.push_back(ends[ends.size() - 1 - kRingAhead]);
     return moved;
   }
 

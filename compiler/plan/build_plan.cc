@@ -14,6 +14,7 @@
 #include "oneflow_core/queues.h"
 #include "oneflow_core/ragged.h"
 #include "oneflow_core/zones.h"
+#include "sbp/boxing_group.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -78,6 +79,7 @@ class PlanBuilder {
   int AddVariableRegister(int producer, std::vector<int> consumers, ValueId variable);
   int FindMutator(ValueId variable) const;
   int Publisher(const Placement& placement);
+  bool ReadsOthersAlone(int actor) const;
   absl::Status GuardMutated(ValueId variable, int mutator, std::map<Key, int>& guards);
   void GuardConstant(ValueId variable);
   absl::StatusOr<int> ActsPerSlot(const PhysicalRegister& reg, const PhysicalActor& actor) const;
@@ -219,11 +221,25 @@ void PlanBuilder::MakeDataRegisters() {
   }
 }
 
+// Whether it boxes, and every rank reads other ranks, not itself.
+bool PlanBuilder::ReadsOthersAlone(int actor) const {
+  const int chain = plan_.actors[actor].chain;
+  if (in_.boxings.by_sending() || chain < 0 || chains_.chains[chain].kind != Chain::Kind::kBoxing) return false;
+  const std::vector<NodeId>& nodes = chains_.chains[chain].nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+    const Value& from = graph_.value(graph_.node(id).inputs[0]);
+    const auto reach = ReachOf(from.type.shape, *from.dist, *graph_.value(graph_.node(id).outputs[0]).dist);
+    return reach.has_value() && reach->some;
+  });
+}
+
 // Where a node comes after a value of another chain for which its own chain does not wait: a register of no bytes.
 void PlanBuilder::MakeOrderRegisters() {
   std::set<std::tuple<int, bool, int>> waits;  // producer, per step, consumer
   for (const PhysicalRegister& reg : plan_.registers) {
-    for (const int consumer : reg.consumers) waits.insert({reg.producer, reg.per_step, consumer});
+    for (const int consumer : reg.consumers) {
+      if (!ReadsOthersAlone(consumer)) waits.insert({reg.producer, reg.per_step, consumer});
+    }
   }
   for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
     for (const ValueId value : graph_.node(id).after) {

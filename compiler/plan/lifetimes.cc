@@ -294,8 +294,9 @@ class LifetimeFinder {
   // The tick at which all instances of an act, on any rank, that read a register of this rank are done; and whether the
   // act itself ends then.
   std::pair<int64_t, bool> LastTickOf(int act, const Reading& reading) {
-    if (clock_.empty() || !reading.own || !reading.reach.has_value() || !IsHere(act)) return {kNever, false};
+    if (clock_.empty() || !reading.reach.has_value() || !IsHere(act)) return {kNever, false};
     if (*reading.reach != 0) return {CoverOf(act, *reading.reach), false};
+    if (!reading.own) return {kNever, false};
     if (IsOnClock(act)) return {tick_[position_[act]] + 1 + reading.last_instruction, true};
     return {before_[act] == -kNone ? kNever : GapAt(before_[act]), false};
   }

@@ -57,12 +57,12 @@ Reading OwnWaits::ReadingOf(const PhysicalActor& actor, int id) const {
     regular = regular || reach.has_value();
     if (!reads) continue;
     boxed = true;
-    reading.own = reading.own || reach.has_value();
+    reading.own = reading.own || (reach.has_value() && (sends || !reach->some));
     if (sends) continue;
     if (!reach.has_value()) reading.reach.reset();
     if (!reach.has_value()) continue;
     if (reading.reach.has_value()) *reading.reach |= reach->axes;
-    reading.groups.push_back(reach->axes);
+    if (!reach->some) reading.groups.push_back(reach->axes);
   }
   // A register that is no boxing's source is read on its own rank; where ranks send, by those with work to do.
   if (!boxed) reading.own = !sends || regular;

@@ -16,7 +16,7 @@ inline int NumActs(const PhysicalActor& actor) { return std::min(actor.acts_per_
 // How the instances of an actor read a register.
 struct Reading {
   bool own = false;                   // every instance reads the register of its own rank, and waits for it
-  std::optional<uint32_t> reach = 0;  // and only those of ranks that differ along these axes; nothing: any
+  std::optional<uint32_t> reach = 0;  // only those of ranks that differ along these axes; nothing: any
   std::vector<uint32_t> groups;       // it reads all ranks that differ along each of these sets of axes
   int last_instruction = 0;
 };

@@ -302,6 +302,28 @@ TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
   }
 }
 
+// What goes round a ring takes turns on the same bytes, whoever reads it.
+TEST(MemoryLawTest, RingsShareNoMoreThanWaitsAllow) {
+  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 16};
+  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    for (const std::vector<int>& sizes : {std::vector<int>{1, 2, 1}, {1, 4, 1}, {2, 3, 1}, {1, 5, 1}, {2, 2, 2}}) {
+      for (const int micro_batches : {1, 2}) {
+        if (micro_batches == 2 && (device == DeviceKind::kCuda || sizes[1] > 4)) continue;
+        CompileOptions options;
+        options.mesh = *Mesh::Create({{"dp", sizes[0]}, {"cp", sizes[1]}, {"tp", sizes[2]}});
+        options.micro_batches = micro_batches;
+        options.device = device;
+        options.rings = RingUse::kWherePossible;
+        options.kernel_scratch = SomeScratch();
+        SCOPED_TRACE(absl::StrCat(AxesText(options.mesh.axes()), ", micro-batches ", micro_batches));
+        ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
+        EXPECT_GT(CheckLaw(set), 100);
+      }
+    }
+  }
+}
+
 // Gathered weights, and gradients until they are reduced, take turns on the same bytes.
 TEST(MemoryLawTest, StateInPartsSharesNoMoreThanWaitsAllow) {
   const GptConfig config{.vocabulary = 128, .layers = 3, .width = 16, .heads = 2, .context = 8};
