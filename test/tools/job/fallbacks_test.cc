@@ -70,7 +70,11 @@ TEST(FallbacksTest, WhatCannotBeIsToldByTheConfigsOwnChecks) {
         {"restart { attempts: 1 least_devices: 1 }", "restart.least_devices: no attempt follows the first"},
         {"restart { attempts: 2 wait_seconds: 3 }", "restart.wait_seconds: there are no fewer devices to go on with"},
         {"restart { attempts: 2 least_devices: 1 wait_seconds: -3 }", "restart.wait_seconds: -3 is not in [0, 86400]"},
-        {"restart { attempts: 2 least_devices: -1 }", "restart.least_devices: -1 is not in "}}) {
+        {"restart { attempts: 2 least_devices: -1 }", "restart.least_devices: -1 is not in "},
+        {"restart { attempts: 2 grow: true }", "restart.grow: there are no fewer devices to grow from"},
+        {"restart { attempts: 2 least_devices: 1 grow: true }", "restart.grow: needs a checkpoint"},
+        {"restart { attempts: 2 least_devices: 1 grow: true } checkpoint { path: 'c' on_stop: false }",
+         "restart.grow: needs a checkpoint"}}) {
     ASSERT_OK_AND_ASSIGN(const SourcedConfig config, GoodConfigWith(absl::StrCat("mesh { dp: 2 } ", restart)));
     EXPECT_THAT(ValidateConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(error)));
   }
