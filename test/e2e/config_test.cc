@@ -20,9 +20,9 @@ TEST(ConfigTest, FieldsAreListedWithRangesDefaultsAndMeanings) {
                     HasSubstr("model.wide_deep.table_split  string  'rows', 'columns', 'none'  default rows\n")));
   const Outcome one = work.Run({"config", "fields", "mesh"});
   EXPECT_THAT(one.out, AllOf(HasSubstr("mesh.dp  int32  [0, 4096]\n"), Not(HasSubstr("train."))));
-  const Outcome wrong = work.Run({"config", "fields", "mesh.ep"});
+  const Outcome wrong = work.Run({"config", "fields", "mesh.sp"});
   EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("Mesh has no field 'ep'; it has pp, dp, tp"));
+  EXPECT_THAT(wrong.err, HasSubstr("Mesh has no field 'sp'; it has pp, dp, tp"));
 }
 
 TEST(ConfigTest, ModelsAreListedWithTheirFields) {

@@ -51,7 +51,7 @@ TEST(ErrorsTest, OfConfigs) {
           {{"run", gpt, "--set", "train.schedule.learning_rate=nan"}, "learning_rate: nan is not a finite number >= 0"},
           {{"run", gpt, "--set", "train.optimizer.adamw.beta1=1"}, "train.optimizer.adamw.beta1: 1 is not in [0, 1)"},
           {{"run", gpt, "--set", "train.optimizer={sgd{nesterov:true}}"}, "sgd.nesterov: needs a momentum > 0"},
-          {{"run", gpt, "--set", "mesh.ep=2"}, "Mesh has no field 'ep'; it has pp, dp, tp"},
+          {{"run", gpt, "--set", "mesh.sp=2"}, "Mesh has no field 'sp'; it has pp, dp, tp"},
           {{"run", gpt, "--set", "cluster.devices_per_process=3"},
            "1 processes of 3 devices make 3, but the job has 1"},
           {{"run", gpt, "--set", "seed=-1"}, "--set seed=-1: '-1' is no uint64"},
