@@ -84,8 +84,11 @@ def merge_attention(a, out_a, lse_a, out_b, lse_b):
     """Of two sets of keys that have none in common."""
     lse = torch.stack((lse_a, lse_b))
     shares = lse.softmax(0).nan_to_num(0)  # of neither set
+
     def by_heads(out):
-        return out.view(out.shape[:2] + (lse_a.shape[1], -1)).transpose(1, 2)
+        heads = lse_a.shape[1]
+        return out.view(out.shape[:2] + (heads, out.shape[2] // heads)).transpose(1, 2)
+
     out = shares[0, ..., None] * by_heads(out_a) + shares[1, ..., None] * by_heads(out_b)
     return out.transpose(1, 2).reshape(out_a.shape), lse.logsumexp(0)
 
