@@ -133,7 +133,7 @@ struct OpDef {
   // The op that computes the same with input 1, a weight of two dimensions, in panels (packed.h); empty: none.
   // `transpose_b` says how the weight lies, and is no attribute of the other.
   std::string packed;
-  // By operand, inputs first; both sides of each input lie alike. An act sees of queries and keys which tokens they
+  // By operand, inputs first: whose tokens it has. An act knows from the place of its operands which tokens these
   // are, and takes the attribute `share`: 1 and 2 mean the first and the second half of its heads. Null: it is computed
   // in no ring.
   std::vector<RingSide> (*ring)(size_t inputs, size_t outputs) = nullptr;

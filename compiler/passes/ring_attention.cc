@@ -186,6 +186,15 @@ class RingWriter {
 
 }  // namespace
 
-absl::StatusOr<bool> RingAttention(Graph& graph, PassContext& context) { return RingWriter(graph, context).Run(); }
+absl::StatusOr<bool> RingAttention(Graph& graph, PassContext& context) {
+  const Mesh mesh = context.options.MeshOf(graph.name()).mesh();
+  const bool in_vain = context.options.rings != RingUse::kByCost && mesh.AxesOf(AxisRole::kSequence).empty();
+  if (in_vain && graph.is_trained()) {
+    context.warnings.push_back(absl::StrCat("graph '", graph.name(),
+                                            "': sequence.attention changes nothing: the mesh [", AxesText(mesh.axes()),
+                                            "] has no axis for sequences"));
+  }
+  return RingWriter(graph, context).Run();
+}
 
 }  // namespace oneflow

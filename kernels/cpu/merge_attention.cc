@@ -11,7 +11,8 @@ namespace oneflow::cpu {
 namespace {
 
 struct Side {
-  const float *out, *lse;
+  const float* out;
+  const float* lse;
 };
 
 // The share of each side in the mean, and the logarithm of both sums. Where neither has a key, both shares are 0.
@@ -28,12 +29,14 @@ struct Shares {
 };
 
 // in: out_a[b,t,c], lse_a[b,n,t], out_b, lse_b; out: out, lse. Outputs may be inputs 0 and 1.
-const char *MergeAttention(const KernelArgs &args) {
-  const TensorArg &x = args.in[0], &statistics = args.in[1];
+const char* MergeAttention(const KernelArgs& args) {
+  const TensorArg& x = args.in[0];
+  const TensorArg& statistics = args.in[1];
   const int64_t tokens = x.dims[1], heads = statistics.dims[1], d = heads == 0 ? 0 : x.dims[2] / heads;
   const Side a = {x.as<const float>(), statistics.as<const float>()},
              b = {args.in[2].as<const float>(), args.in[3].as<const float>()};
-  float *const out = args.out[0].as<float>(), *const lse = args.out[1].as<float>();
+  float* const out = args.out[0].as<float>();
+  float* const lse = args.out[1].as<float>();
   ParallelFor(x.dims[0] * tokens, Grain(3 * sizeof(float) * x.dims[2]), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       for (int64_t head = 0; head < heads; ++head) {

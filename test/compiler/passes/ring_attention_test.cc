@@ -99,6 +99,12 @@ TEST(RingAttentionTest, WithoutSplitTokensNothingChanges) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("ring-attention", OneAttention(16), options));
   EXPECT_EQ(NamesOf(graph, "attention").size(), 1u);
   EXPECT_EQ(NamesOf(graph, "attention_grad").size(), 1u);
+  VariableDists variables;
+  std::vector<std::string> warnings;
+  ASSERT_OK(RunPasses(OneAttention(16), options, Ops(), variables, nullptr, &warnings));
+  EXPECT_THAT(warnings, ::testing::ElementsAre(
+                            "graph 'train': sequence.attention changes nothing: the mesh [dp=2,tp=2] has no axis for "
+                            "sequences"));
 }
 
 }  // namespace
