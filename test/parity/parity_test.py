@@ -5,8 +5,11 @@ element.
 
 The jobs are the project's examples with smaller models, each under several layouts.
 """
+import functools
+import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,12 +28,27 @@ from reference_training import GradScaler, cosine, decayed, train, train_scaled 
 
 STEPS = 20
 FASHION = "/usr/share/datasets/fashion-mnist/"
+UNPACKED = tempfile.TemporaryDirectory()  # FASHION's files: a process takes a second to inflate them
 ONE_DEVICE = ["mesh={}", "cluster.processes=1"]
 
 
+@functools.cache
+def unpacked(name):
+    path = os.path.join(UNPACKED.name, name)
+    with gzip.open(FASHION + name + ".gz") as packed, open(path, "wb") as file:
+        shutil.copyfileobj(packed, file)
+    return path
+
+
+def unpacked_fashion():
+    """Settings of jobs whose example reads FASHION."""
+    return [f"data.images.{part}_{kind}='{unpacked(f'{prefix}-{kind}-{shape}-ubyte')}'"
+            for part, prefix in (("train", "train"), ("test", "t10k"))
+            for kind, shape in (("images", "idx3"), ("labels", "idx1"))]
+
+
 def fashion_batches(seed, batch):
-    return data.ImageBatches(FASHION + "train-images-idx3-ubyte.gz", FASHION + "train-labels-idx1-ubyte.gz",
-                             seed, batch)
+    return data.ImageBatches(unpacked("train-images-idx3-ubyte"), unpacked("train-labels-idx1-ubyte"), seed, batch)
 
 
 def oneflow(job, folder, *settings):
@@ -295,7 +313,7 @@ class ParityTest(unittest.TestCase):
         settings = ["train.batch_size=24", "train.schedule.warmup_steps=5", "evaluate={batches:1}",
                     "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
                     "train.schedule.learning_rate=3e-4",
-                    "precision={compute: F16 initial_scale: 8388608 growth_interval: 4}"]
+                    "precision={compute: F16 initial_scale: 8388608 growth_interval: 4}", *unpacked_fashion()]
         batches = fashion_batches(1, 24)
         with tempfile.TemporaryDirectory() as folder:
             initial, final = (os.path.join(folder, name) for name in ("initial", "final"))
@@ -337,6 +355,7 @@ class ParityTest(unittest.TestCase):
             fashion_batches(1, 24),
             lambda p: torch.optim.AdamW(decayed(p, 0.0), betas=(0.9, 0.999), eps=1e-5),
             cosine(2e-3, 5, STEPS, 0.05),
+            # The files as they are distributed: packed.
             ["model.convnet.channels=[8, 16]", "model.convnet.hidden=32", "train.optimizer.adamw.epsilon=1e-5"],
             [["mesh={dp:4}", "cluster.processes=2"], ["mesh={pp:2 dp:2}", "cluster.processes=2",
                                                       "train.micro_batches=3"]],
@@ -349,7 +368,8 @@ class ParityTest(unittest.TestCase):
             fashion_batches(1, 24),
             lambda p: torch.optim.SGD(decayed(p, 0.01), lr=1, momentum=0.9, nesterov=True),
             cosine(0.05, 5, STEPS, 0.05),
-            ["train.optimizer={sgd {momentum: 0.9 nesterov: true weight_decay: 0.01} clip_norm: 0.5}"],
+            ["train.optimizer={sgd {momentum: 0.9 nesterov: true weight_decay: 0.01} clip_norm: 0.5}",
+             *unpacked_fashion()],
             [["mesh={dp:3}", "cluster.processes=1"]],
             clip_norm=0.5,
         )
@@ -358,7 +378,8 @@ class ParityTest(unittest.TestCase):
         self.check("mlp_fashion_mnist.pbtxt", reference,
                    fashion_batches(seed, batch),
                    optimizer, cosine(rate, 5, STEPS, 0.05),
-                   [model, f"train.schedule.learning_rate={rate}", f"seed={seed}", *settings], layouts, **more)
+                   [model, f"train.schedule.learning_rate={rate}", f"seed={seed}", *unpacked_fashion(), *settings],
+                   layouts, **more)
 
     def test_vit_with_adamw(self):
         self.check_images(text("model.vit", patch=7, width=24, layers=2, heads=4), ref.vit(patch=7, layers=2, heads=4),
@@ -434,7 +455,7 @@ class ParityTest(unittest.TestCase):
             cosine(2e-3, 5, STEPS, 0.05),
             [text("model.mlp_mixer", patch=7, width=24, layers=2, token_hidden=20, channel_hidden=40),
              "train.optimizer={adamw {beta2: 0.99 epsilon: 1e-5 weight_decay: 0.1} clip_norm: 1}",
-             "train.schedule.learning_rate=2e-3"],
+             "train.schedule.learning_rate=2e-3", *unpacked_fashion()],
             [["mesh={dp:2 tp:2}", "cluster.processes=2"], ["mesh={pp:2}", "cluster.processes=1",
                                                            "train.micro_batches=3"]],
             clip_norm=1.0,
@@ -508,5 +529,5 @@ class ParityTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # models are small: of two, one would wait
     unittest.main(argv=[sys.argv[0]])

@@ -123,13 +123,18 @@ class ImageBatches:
     """Training batches of IDX files, in the engine's order; `mean` and `std`: of pixels from 0 to 1, by channel."""
 
     def __init__(self, images, labels, seed, batch, mean=(0.5,), std=(0.5,)):
-        raw = gzip.open(images).read()
+        raw = self.read(images)
         *rows, height, width = np.frombuffer(raw, ">u4", raw[3], 4)  # of channels or without
         self.images = np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(rows[0], -1, height, width)
-        self.labels = np.frombuffer(gzip.open(labels).read(), np.uint8, offset=8)
+        self.labels = np.frombuffer(self.read(labels), np.uint8, offset=8)
         self.seed, self.batch = seed, batch
         mean, std = (np.array(x).reshape(1, -1, 1, 1) for x in (mean, std))
         self.scale, self.shift = (1 / (255 * std)).astype(np.float32), (-mean / std).astype(np.float32)
+
+    @staticmethod
+    def read(path):
+        with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+            return file.read()
 
     def __call__(self, step):
         n = len(self.labels)
