@@ -133,8 +133,8 @@ class Builder:
         line = next(x for x in self.lines[mutation.program] if output_of(x) == "test/" + mutation.program)
         words = shlex.split(line.removeprefix(": && ").removesuffix(" && :"))
         words[words.index("-o") + 1] = str(program)
-        first_object = next(i for i, word in enumerate(words) if word.endswith(".o"))
-        words[first_object:first_object] = ["-Wl,--allow-multiple-definition", str(made)]
+        first = next(i for i, word in enumerate(words) if word.endswith((".o", ".a")))
+        words[first:first] = ["-Wl,--allow-multiple-definition", str(made)]
         subprocess.run(words, check=True, cwd=self.build)
 
     def run(self, mutation, program):
