@@ -17,7 +17,7 @@ install_packages() {
     build-essential cmake ninja-build ccache mold pkg-config
     libabsl-dev libgoogle-glog-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
     libdnnl-dev ocl-icd-opencl-dev opencl-headers libsqlite3-dev libssl-dev zlib1g-dev libcli11-dev nlohmann-json3-dev
-    libxxhash-dev libucx-dev
+    libxxhash-dev liburing-dev libucx-dev
     libcpp-httplib-dev prometheus-cpp-dev
     bible-kjv bible-kjv-text dataset-fashion-mnist
   )
