@@ -70,6 +70,9 @@ struct EngineOptions {
   bool capture = true;
   // Memory for the last acts of this process' ranks, which SaveTrace() writes; 0: acts are not recorded.
   int64_t trace_bytes = 0;
+  // Where ranks of which something lies on disk have their files; empty: the folder for temporary files ($TMPDIR, else
+  // /var/tmp).
+  std::string tier_folder;
   // If no act of this process has ended for this long during a run, the waits at that moment are reported, on the
   // thread of Run(); again only after progress. Empty: they are logged.
   double stall_seconds = kStallSeconds;

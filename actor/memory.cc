@@ -7,8 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
+#include "glog/logging.h"
 #include "kernels/host_memory.h"
 
 namespace oneflow {
@@ -81,10 +83,23 @@ absl::Status JobMemory::Allocate(const ZoneKind& kind, int64_t bytes, DeviceCont
     zone.data = zone.file->data();
     return absl::OkStatus();
   }
-  zone.host_may_touch = device.host_accessible();
-  zone.data = static_cast<char*>(device.Allocate(bytes));
+  if (kind.in_file) {
+    const std::string folder = tier_folder_.empty() ? TierFile::UsualFolder() : tier_folder_;
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);  // where that fails, the file says why it cannot be made
+    OF_ASSIGN_OR_RETURN(zone.disk, TierFile::Create(folder, bytes));
+    if (!zone.disk->uses_ring()) {
+      LOG(WARNING) << "io_uring is not permitted here: what lies on disk is read and written piece by piece, which is "
+                      "slower";
+    }
+    zone.data = zone.disk->addresses();
+    zone.host_may_touch = false;
+    return absl::OkStatus();
+  }
+  zone.host_may_touch = device.host_accessible() || !kind.of_device;
+  zone.data = static_cast<char*>(kind.of_device ? device.Allocate(bytes) : device.AllocateOnHost(bytes));
   if (zone.data != nullptr) return absl::OkStatus();
-  return OutOfMemory(absl::StrCat(kind.name, " memory"), bytes, device.host_accessible());
+  return OutOfMemory(absl::StrCat(kind.name, " memory"), bytes, zone.host_may_touch);
 }
 
 absl::Status JobMemory::MapPeer(int rank, int zone, int pid, int fd, int64_t size) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <utility>
@@ -230,6 +231,11 @@ void TierFile::MakeLanes(TierDisk& disk) {
 TierFile::~TierFile() {
   if (addresses_ != nullptr) munmap(addresses_, num_bytes_);
   close(fd_);
+}
+
+std::string TierFile::UsualFolder() {
+  const char* const folder = std::getenv("TMPDIR");
+  return folder == nullptr || *folder == 0 ? "/var/tmp" : folder;
 }
 
 bool TierFile::Holds(const void* address) const {

@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/host_memory.h"
 #include "oneflow_core/status.h"
+#include "oneflow_core/zones.h"
 
 namespace oneflow {
 
@@ -66,15 +67,18 @@ class TierDisk {
 class TierFile {
  public:
   // Bytes; places in the file begin at multiples of it. The page size, and the largest unit of common disks.
-  static constexpr int64_t kBlock = 4096;
+  static constexpr int64_t kBlock = kFileBlock;
   // Bytes of one transfer: so many that the cost of a request does not count, so few that a copy of one hides behind
   // the transfers of others.
   static constexpr int64_t kChunk = 1 << 20;
   // Transfers at a time in each direction: drives reach their rate with some MiB under way.
   static constexpr int kDepth = 8;
-  // Host memory for the buffers of one file; to it come kDigestBytes for each block.
+  // What plans count (oneflow_core/zones.h): the buffers of both directions, and a digest of each block.
   static constexpr int64_t kBufferBytes = 2 * kDepth * kChunk;
-  static constexpr int64_t kDigestBytes = sizeof(uint64_t);
+  static_assert(kBufferBytes == kFileBufferBytes && kDigestBytes == sizeof(uint64_t));
+
+  // For who names no folder: that for temporary files, $TMPDIR, else /var/tmp (/tmp is memory on many hosts).
+  static std::string UsualFolder();
 
   // Makes a file of `num_bytes` zero bytes, rounded up to whole blocks, in `directory`. The disk sets room for all of
   // it aside now, so that later writes find room.

@@ -68,6 +68,7 @@ struct ShardMemory {
   char* data = nullptr;
   int64_t num_bytes = 0;
   bool host_may_touch = true;
+  TierFile* file = nullptr;  // where `data` stands for a place; null: it lies in memory
 };
 
 // Lets `fill` write the shard: in place, or in a host copy if the host must not touch its zone.
@@ -76,6 +77,7 @@ absl::Status WriteShard(const ShardMemory& memory, const Fn& fill) {
   if (memory.host_may_touch) return fill(memory.data);
   std::vector<char> host(memory.num_bytes);
   OF_RETURN_IF_ERROR(fill(host.data()));
+  if (memory.file != nullptr) return memory.file->Write(memory.data, memory.num_bytes, host.data());
   return Checked(memory.device.CopyFromHost(memory.data, host.data(), memory.num_bytes));
 }
 
@@ -84,6 +86,10 @@ template <typename Fn>
 absl::Status ReadShard(const ShardMemory& memory, const Fn& use) {
   if (memory.host_may_touch) return use(static_cast<const char*>(memory.data));
   std::vector<char> host(memory.num_bytes);
+  if (memory.file != nullptr) {
+    OF_RETURN_IF_ERROR(memory.file->Read(memory.data, memory.num_bytes, host.data()));
+    return use(static_cast<const char*>(host.data()));
+  }
   OF_RETURN_IF_ERROR(Checked(memory.device.CopyToHost(host.data(), memory.data, memory.num_bytes)));
   return use(static_cast<const char*>(host.data()));
 }
@@ -123,8 +129,10 @@ absl::Status Variables::ForOurShards(const pb::Variable& variable, const Fn& fn)
     DeviceContext* device = devices_[shard.rank()];
     const int64_t bytes = Count(shard) * static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
     if (device == nullptr || bytes == 0) continue;
-    absl::Status status = fn(shard, ShardMemory{*device, memory_.Base(shard.rank(), shard.zone()) + shard.offset(),
-                                                bytes, memory_.HostMayTouch(shard.rank(), shard.zone())});
+    absl::Status status =
+        fn(shard, ShardMemory{*device, memory_.Base(shard.rank(), shard.zone()) + shard.offset(), bytes,
+                              memory_.HostMayTouch(shard.rank(), shard.zone()),
+                              ZoneKindOf(shard.zone()).in_file ? memory_.disk(shard.rank()) : nullptr});
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("variable '", variable.name(), "' on rank ", shard.rank(), " (",
                                            plans_.ranks(shard.rank()).device(), ")"));
@@ -142,6 +150,7 @@ absl::Status Variables::Initialise(int rank) const {
       if (shard.rank() != rank) return absl::OkStatus();
       // An optimizer's state, twice as large as weights, need not come from the host.
       if (init.kind == Init::Kind::kConstant && init.value == 0 && !memory.host_may_touch) {
+        if (memory.file != nullptr) return absl::OkStatus();  // files begin with zeros
         OF_RETURN_IF_ERROR(Checked(memory.device.BindThread()));
         return Checked(memory.device.FillZero(memory.data, static_cast<size_t>(memory.num_bytes)));
       }
@@ -283,6 +292,7 @@ absl::Status Variables::CopyState(char* to) const {
   for (const pb::Variable* variable : BySize()) {
     OF_RETURN_IF_ERROR(ForOwned(*variable, [&](const pb::Shard&, const ShardMemory& memory) {
       char* const here = std::exchange(to, to + memory.num_bytes);
+      if (memory.file != nullptr) return memory.file->Read(memory.data, memory.num_bytes, here);
       return ReadShard(memory, [&](const char* host) {
         std::memcpy(here, host, memory.num_bytes);
         return absl::OkStatus();

@@ -57,6 +57,17 @@ absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& 
       absl::StrCat(from.dist->ToString(), " to ", to.dist->ToString(), " is not one step: ", status.message()));
 }
 
+// Between tiers a value stays on its ranks, and lies there as it did.
+absl::Status VerifyTierCopy(const Graph& graph, const Node& node) {
+  const Value& from = graph.value(node.inputs.back());
+  const Value& to = graph.value(node.inputs.size() > 1 ? node.inputs[0] : node.outputs[0]);
+  if (*from.dist == *to.dist && from.layout == to.layout && from.dist->placement == *node.placement) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("on ", node.placement->ToString(), " it copies ", from.dist->ToString(),
+                                          " to ", to.dist->ToString()));
+}
+
 absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& ops, Known& known) {
   const Node& node = graph.node(id);
   for (ValueId input : node.inputs) {
@@ -75,6 +86,21 @@ absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& op
   if (status.ok()) return status;
   return absl::InternalError(
       absl::StrCat(layout.ToString(), " on ", node.placement->ToString(), ": ", status.message()));
+}
+
+absl::Status VerifyKind(const Graph& graph, NodeId id, OpKind kind, const Topology& topology, const OpRegistry& ops,
+                        Known& known) {
+  switch (kind) {
+    case OpKind::kAnnotation:
+      return absl::InternalError("was not dissolved");
+    case OpKind::kBoxing:
+      return VerifyBoxing(graph, graph.node(id), topology, known);
+    case OpKind::kLoad:
+    case OpKind::kStore:
+      return VerifyTierCopy(graph, graph.node(id));
+    default:
+      return VerifySignature(graph, id, ops, known);
+  }
 }
 
 absl::Status VerifyMemoryLayouts(const Graph& graph, const Node& node, const OpDef& op) {
@@ -112,7 +138,7 @@ absl::Status VerifyMutations(const Graph& graph, const Node& node, const OpRegis
   OF_ASSIGN_OR_RETURN(const OpDef* const op, ops.Get(node.op));
   for (int index : op->mutates) {
     const Node& producer = graph.node(graph.value(node.inputs[index]).producer);
-    if (!ops.Is(producer.op, OpKind::kVariable)) {
+    if (!ops.Is(producer.op, OpKind::kVariable) && !ops.Is(producer.op, OpKind::kLoad)) {
       return absl::InternalError(absl::StrCat("mutates input ", index, ", which is no variable but ", Where(producer)));
     }
   }
@@ -156,10 +182,7 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
     OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, ops, one_rate), where());
     OF_RETURN_IF_ERROR_AT(VerifyMutations(graph, node, ops), where());
     OF_RETURN_IF_ERROR_AT(VerifyMemoryLayouts(graph, node, *op), where());
-    if (op->kind == OpKind::kAnnotation) return Annotate(absl::InternalError("was not dissolved"), where());
-    OF_RETURN_IF_ERROR_AT(op->kind == OpKind::kBoxing ? VerifyBoxing(graph, node, topology, known)
-                                                      : VerifySignature(graph, id, ops, known),
-                          where());
+    OF_RETURN_IF_ERROR_AT(VerifyKind(graph, id, op->kind, topology, ops, known), where());
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "oneflow_core/attr.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/mesh.h"
+#include "oneflow_core/tiers.h"
 #include "sbp/topology.h"
 
 namespace oneflow {
@@ -91,6 +92,18 @@ struct ZeroOptions {
   int64_t unit_bytes = 0;  // of stage 3: bytes of a unit at which it is full; 0: as many as a bucket's (plan/buckets.h)
   bool keeps_gathered = false;  // of stage 3: from forward to backward
   bool sums_once = false;       // gradients are summed over ranks once a step, not in every micro-batch
+};
+
+// What lies in a tier of memory below the device's while nothing computes with it (passes/assign_tiers.cc, offload.cc,
+// offload_activations.cc).
+struct OffloadOptions {
+  enum class What : uint8_t { kWeights, kOptimizer, kActivations };
+  What what = What::kOptimizer;
+  const TierKind* tier = nullptr;
+  int prefetch = 1;                 // units that are loaded before those in use
+  int64_t unit_bytes = 32'000'000;  // at which a unit is full, which is loaded at once
+  // Of a variable, on all ranks together, or of a rank's part of an activation: smaller ones stay on the device.
+  int64_t least_bytes = 0;
 };
 
 // The floating types in which the job computes (passes/mixed_precision.cc). Variables are f32 in any case.
@@ -211,6 +224,7 @@ struct CompileOptions {
   std::optional<CompressOptions> compress;             // none: gradients are summed exactly
   std::optional<LocalTrainingOptions> local_training;  // none: all ranks take every step together
   std::optional<ZeroOptions> zero;                     // none: ranks that read other samples have copies of the state
+  std::vector<OffloadOptions> offload;                 // at most one of each kind
   RingUse rings = RingUse::kByCost;
   uint64_t seed = 1;
   // Scratch memory of the kernels that will run; the plan reserves it. Empty: kernels allocate their own at load.
@@ -233,6 +247,22 @@ struct CompileOptions {
   StepOptions StepOf(const Graph& graph) const;
   int NumRanks() const;
 };
+
+// What the job asks for of that kind; null: that it stays on the device.
+inline const OffloadOptions* OffloadOf(const CompileOptions& options, OffloadOptions::What what) {
+  for (const OffloadOptions& option : options.offload) {
+    if (option.what == what) return &option;
+  }
+  return nullptr;
+}
+
+// The tier in which a variable of that kind and type lies; null: it stays on the device. Numbers, such as that of the
+// step, stay: all of the update reads them.
+inline const TierKind* TierFor(const CompileOptions& options, OffloadOptions::What what, const TensorType& type) {
+  const OffloadOptions* const offload = OffloadOf(options, what);
+  if (offload == nullptr || type.shape.rank() == 0 || type.num_bytes() < offload->least_bytes) return nullptr;
+  return offload->tier;
+}
 
 // The graphs of one job over one set of variables; names are unique. A graph with a loss is trained.
 using Program = std::vector<Graph>;

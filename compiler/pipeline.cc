@@ -54,6 +54,7 @@ constexpr Pass kPipeline[] = {
     {"mean-gradients", MeanGradients},
     {"optimizer", AddOptimizer},
     {"local-steps", LocalSteps},
+    {"assign-tiers", AssignTiers},
     {"remove-dead-code", RemoveDeadCode},
     {"place-nodes", PlaceNodes},
     {"group-sums", GroupSums},
@@ -72,6 +73,8 @@ constexpr Pass kPipeline[] = {
     {"fuse-elementwise", FuseElementwise},
     {"pack-once", PackOnce},
     {"channel-blocks", ChannelBlocks},
+    {"offload", Offload},
+    {"offload-activations", OffloadActivations},
     {"gather-weights", GatherWeights},
     {"reduce-gradients", ReduceGradients},
 };

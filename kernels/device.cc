@@ -2,6 +2,7 @@
 // nothing is ever on its way.
 #include "kernels/device.h"
 
+#include <cstring>
 #include <new>
 
 #include "kernels/copy.h"
@@ -66,6 +67,11 @@ const char* DeviceContext::SetActNumbers(const ActNumbers&) { return nullptr; }
 const char* DeviceContext::CopyRegion(const CopyRegionArgs& args) { return oneflow::CopyRegion(args); }
 
 const char* DeviceContext::CopyRows(const CopyRowsArgs& args) { return oneflow::CopyRows(args); }
+
+const char* DeviceContext::Move(void* to, const void* from, size_t num_bytes) {
+  std::memcpy(to, from, num_bytes);
+  return nullptr;
+}
 
 const char* DeviceContext::FillZero(void* target, size_t num_bytes) {
   oneflow::FillZero(target, num_bytes);

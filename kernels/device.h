@@ -36,6 +36,9 @@ class DeviceContext {
 
   // Zeroed, 64-byte aligned memory, committed at once; null if there is not enough. Freed with the context. Any thread.
   virtual void* Allocate(size_t num_bytes) = 0;
+  // The same of the host's memory, which the device copies from and to while it computes. Where the host addresses the
+  // device's memory, both are one.
+  virtual void* AllocateOnHost(size_t num_bytes) { return Allocate(num_bytes); }
   virtual const char* CopyToHost(void* host, const void* device, size_t num_bytes) = 0;    // synchronous
   virtual const char* CopyFromHost(void* device, const void* host, size_t num_bytes) = 0;  // synchronous
   // A transfer of up to `num_bytes` at a time between host and device that overlaps with computation. It is staged
@@ -84,6 +87,8 @@ class DeviceContext {
   virtual const char* CopyRegion(const CopyRegionArgs& args);
   virtual const char* CopyRows(const CopyRowsArgs& args);  // counts are read when it runs
   virtual const char* FillZero(void* target, size_t num_bytes);
+  // Copies between memory of the device and memory of AllocateOnHost(), in the order of its stream.
+  virtual const char* Move(void* to, const void* from, size_t num_bytes);
 
  private:
   std::chrono::steady_clock::time_point timing_began_;  // by the default BeginTiming()

@@ -1,6 +1,7 @@
 #include "oneflow_core/builder.h"
 
 #include "oneflow_core/ragged.h"
+#include "oneflow_core/tiers.h"
 
 namespace oneflow {
 namespace {
@@ -49,6 +50,19 @@ Tensor Tensor::ToWithGradient(SbpHint sbp, std::source_location loc) const {
 
 Tensor Tensor::To(PlacementHint at, SbpHint sbp, std::source_location loc) const {
   return Asked({}, std::move(at), std::move(sbp), loc);
+}
+
+Tensor Tensor::KeptIn(absl::string_view tier, std::source_location loc) const {
+  if (!valid()) return *this;
+  Node& node = builder_->graph_.node(builder_->graph_.value(id_).producer);
+  if (!builder_->ops_.Is(node.op, OpKind::kVariable) || FindTier(tier) == nullptr) {
+    builder_->Fail(absl::InvalidArgumentError(
+        absl::StrCat(Where(node), ": asked at ", ShortSource(loc), " to be kept in '", tier, "', ",
+                     FindTier(tier) == nullptr ? "which is no tier" : "but only variables are kept")));
+    return *this;
+  }
+  node.attrs.Set(kTierAttr, std::string(tier));
+  return *this;
 }
 
 GraphBuilder::GraphBuilder(const OpRegistry& ops, std::string graph_name) : ops_(ops), graph_(std::move(graph_name)) {}

@@ -47,6 +47,9 @@ class Tensor {
   Tensor ToWithGradient(SbpHint sbp, std::source_location loc = std::source_location::current()) const;
   // The same tensor on another part of the mesh.
   Tensor To(PlacementHint at, SbpHint sbp, std::source_location loc = std::source_location::current()) const;
+  // The same variable, which lies in a tier of memory below the device's ("host" or "disk", tiers.h) while nothing
+  // computes with it. Fails (sticks) if it is no variable, or there is no such tier.
+  Tensor KeptIn(absl::string_view tier, std::source_location loc = std::source_location::current()) const;
 
  private:
   Tensor Asked(AttrMap attrs, PlacementHint at, SbpHint sbp, std::source_location loc) const;

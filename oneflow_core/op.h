@@ -53,6 +53,8 @@ enum class OpKind : uint8_t {
   kFetch,       // hands a value to the host
   kCast,        // the same numbers in another element type
   kCall,        // a function of the host (actor/host_function.h)
+  kLoad,        // copies a value that lies in a tier (tiers.h) to its device
+  kStore,       // copies a value from its device to a tier: into a variable there, or into a new value
 };
 
 struct OpDef;
@@ -101,7 +103,7 @@ struct OpDef {
   // Floating point operations of one act on tensors of these types; null: one per output element. Ask FlopsOf().
   std::function<double(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs)>
       flops = nullptr;
-  // Inputs that are overwritten; each must be the value of a `variable` node.
+  // Inputs that are overwritten; each must be the value of a `variable` node, or what was loaded from one.
   std::vector<int> mutates;
   // Inputs of which a step of several micro-batches takes the mean over them.
   std::vector<int> averages;

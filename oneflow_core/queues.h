@@ -7,6 +7,8 @@
 //   communication   a thread, one core at most       a stream with priority
 //   host            a thread, one core at most       a thread, one core at most
 //   beside          a thread, one core at most       not used
+//   load, store     a thread, one core at most       a stream: copies from and to the host's memory (tiers.h)
+//   read, write     a thread, one core at most       a thread, one core at most: of the disk
 #pragma once
 
 #include <cstddef>
@@ -19,6 +21,10 @@ enum Queue : int {
   kCommunicationQueue = 1,  // boxing
   kHostQueue = 2,           // reading and fetching
   kBesideQueue = 3,         // all of a plan that runs beside others
+  kLoadQueue = 4,           // from the host's memory to the device
+  kStoreQueue = 5,          // and back
+  kReadQueue = 6,           // from disk to the device
+  kWriteQueue = 7,          // and back
 };
 
 struct QueueKind {
@@ -32,6 +38,8 @@ struct QueueKind {
   // Its acts move data between ranks. Peers wait for them, so its stream goes before others; collectives are on such a
   // queue alone.
   bool moves_between_ranks;
+  // Its acts copy between tiers of memory of the rank.
+  bool of_tier = false;
 };
 
 // By number.
@@ -44,6 +52,30 @@ inline constexpr QueueKind kQueues[] = {
      .moves_between_ranks = true},
     {.queue = kHostQueue, .name = "host", .is_main = false, .launches = false, .moves_between_ranks = false},
     {.queue = kBesideQueue, .name = "beside", .is_main = false, .launches = true, .moves_between_ranks = true},
+    {.queue = kLoadQueue,
+     .name = "load",
+     .is_main = false,
+     .launches = true,
+     .moves_between_ranks = false,
+     .of_tier = true},
+    {.queue = kStoreQueue,
+     .name = "store",
+     .is_main = false,
+     .launches = true,
+     .moves_between_ranks = false,
+     .of_tier = true},
+    {.queue = kReadQueue,
+     .name = "read",
+     .is_main = false,
+     .launches = false,
+     .moves_between_ranks = false,
+     .of_tier = true},
+    {.queue = kWriteQueue,
+     .name = "write",
+     .is_main = false,
+     .launches = false,
+     .moves_between_ranks = false,
+     .of_tier = true},
 };
 inline constexpr int kNumQueues = static_cast<int>(std::size(kQueues));
 static_assert(

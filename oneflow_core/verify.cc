@@ -58,7 +58,7 @@ absl::Status VerifyMutatedInputs(const Graph& graph, const Node& node, const OpD
       return Invalid("the op overwrites input ", index, ", but the node has ", node.inputs.size(), " inputs");
     }
     const Node& producer = graph.node(graph.value(node.inputs[index]).producer);
-    if (!ops.Is(producer.op, OpKind::kVariable)) {
+    if (!ops.Is(producer.op, OpKind::kVariable) && !ops.Is(producer.op, OpKind::kLoad)) {
       return Invalid("overwrites input ", index, ", which is no variable but comes from ", Where(producer));
     }
   }

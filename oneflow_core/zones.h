@@ -5,26 +5,45 @@
 //   zone      on a device that the host can address    on a device with memory of its own
 //   private   memory of the device                     memory of the device
 //   shared    a memory file that peers map             memory of the device
+//   host      memory of the host                       memory of the host that the device can copy from
+//   disk      a file without a name                    a file without a name
+//
+// The last two are tiers (tiers.h): what lies there is brought to the device before anything computes with it.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 
 namespace oneflow {
 
-enum Zone : int { kPrivateZone = 0, kSharedZone = 1 };
+enum Zone : int { kPrivateZone = 0, kSharedZone = 1, kHostZone = 2, kDiskZone = 3 };
 
 struct ZoneKind {
   Zone zone;
   const char* name;  // for people
   // Ranks of other processes of the host read it in place.
   bool peers_read;
+  // It is the device's memory: kernels compute in it, and it counts against what the device has.
+  bool of_device;
+  // It has no addresses: it is read and written by whole blocks (kFileBlock), at multiples of them.
+  bool in_file;
 };
+
+// Of memory in a file: what disks read and write at once.
+inline constexpr int64_t kFileBlock = 4096;
+// Host memory beside a file of so many bytes: buffers for transfers of both directions, and a digest of each block.
+inline constexpr int64_t kFileBufferBytes = 16 << 20, kDigestBytes = 8;
+constexpr int64_t BytesBesideFile(int64_t bytes) {
+  return bytes == 0 ? 0 : kFileBufferBytes + (bytes + kFileBlock - 1) / kFileBlock * kDigestBytes;
+}
 
 // By number.
 inline constexpr ZoneKind kZones[] = {
-    {.zone = kPrivateZone, .name = "private", .peers_read = false},
-    {.zone = kSharedZone, .name = "shared", .peers_read = true},
+    {.zone = kPrivateZone, .name = "private", .peers_read = false, .of_device = true, .in_file = false},
+    {.zone = kSharedZone, .name = "shared", .peers_read = true, .of_device = true, .in_file = false},
+    {.zone = kHostZone, .name = "host", .peers_read = false, .of_device = false, .in_file = false},
+    {.zone = kDiskZone, .name = "disk", .peers_read = false, .of_device = false, .in_file = true},
 };
 inline constexpr int kNumZones = static_cast<int>(std::size(kZones));
 static_assert(
@@ -63,18 +82,18 @@ auto& MutableZone(Rank& rank, int zone) {
   while (rank.zones_size() <= zone) rank.add_zones();
   return *rank.mutable_zones(zone);
 }
-// Of all zones.
+// Of all zones of the device.
 template <typename Rank>
 auto BytesOfZones(const Rank& rank) {
   decltype(BytesOfZone(rank, 0)) bytes = 0;
-  for (int zone = 0; zone < rank.zones_size(); ++zone) bytes += BytesOfZone(rank, zone);
+  for (const ZoneKind& kind : kZones) bytes += kind.of_device ? BytesOfZone(rank, kind.zone) : 0;
   return bytes;
 }
 
 template <typename Rank>
 auto VariableBytesOfZones(const Rank& rank) {
   decltype(VariableBytesOfZone(rank, 0)) bytes = 0;
-  for (int zone = 0; zone < rank.zones_size(); ++zone) bytes += VariableBytesOfZone(rank, zone);
+  for (const ZoneKind& kind : kZones) bytes += kind.of_device ? VariableBytesOfZone(rank, kind.zone) : 0;
   return bytes;
 }
 

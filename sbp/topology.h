@@ -52,6 +52,10 @@ struct DeviceSpeeds {
   double act_s = 20e-6;                // of a boxing, however little it moves: messages, a place in the schedule
   Link same_process{2e-6, 1.0 / 8e9};  // read in place, by a core that must fetch the lines
   Link same_host{30e-6, 1.0 / 8e9};    // in place too; who waits there shares cores with others, and mostly sleeps
+  // Between the device and the tiers below its memory (oneflow_core/tiers.h). Those of the host's memory are of each
+  // device and direction; the disk is one for all devices of the host, and both directions.
+  Link host_tier{10e-6, 1.0 / 8e9};
+  Link disk_tier{100e-6, 1.0 / 1.5e9};
   // For times of single kernels (tools/study/sim/); choices among layouts compare, and take full rates.
   std::vector<Efficiency> product_efficiency;  // by flops of a kernel
   std::vector<Efficiency> memory_efficiency;   // by bytes of a kernel

@@ -34,6 +34,7 @@ class OperandChecker {
       return Malformed(bytes, " bytes at ", operand.offset(), " reach outside the ", room.limit, " bytes of its ",
                        operand.register_() >= 0 ? "slot" : "zone");
     }
+    OF_RETURN_IF_ERROR(CheckZone(operand, bytes));
     const int64_t alignment =
         kind_.calls_kernel ? kKernelAlignment : static_cast<int64_t>(SizeOf(static_cast<DType>(operand.dtype())));
     if (bytes > 0 && (room.base | operand.offset()) % alignment != 0) {
@@ -43,13 +44,35 @@ class OperandChecker {
   }
 
  private:
-  // Only kernels take blocks, with whole blocks of channels on the rank.
+  // The zone of an operand that passed RoomOf().
+  int ZoneOf(const pb::Operand& operand) const {
+    if (operand.landed()) return kWorkZone;
+    return operand.register_() >= 0 ? plan_.registers(operand.register_()).zone() : operand.zone();
+  }
+
+  // Nothing computes in a tier. Where that is a file, whole blocks are read and written.
+  absl::Status CheckZone(const pb::Operand& operand, int64_t bytes) const {
+    const ZoneKind& zone = ZoneKindOf(ZoneOf(operand));
+    if (zone.of_device || bytes == 0) return absl::OkStatus();
+    if (!kind_.reaches_tiers) return Malformed("it lies in the ", zone.name, " zone, which only moves reach");
+    if (!zone.in_file) return absl::OkStatus();
+    OF_ASSIGN_OR_RETURN(const Room room, RoomOf(operand, /*output=*/false));
+    const int64_t whole = (bytes + kFileBlock - 1) / kFileBlock * kFileBlock;
+    if ((room.base | operand.offset()) % kFileBlock == 0 && room.base + operand.offset() + whole <= FileBytes()) {
+      return absl::OkStatus();
+    }
+    return Malformed(bytes, " bytes at ", room.base, "+", operand.offset(), " are not whole blocks of ", kFileBlock,
+                     " in the ", FileBytes(), " bytes of the disk zone");
+  }
+  int64_t FileBytes() const { return BytesOfZone(program_.ranks(actor_.rank()), kDiskZone); }
+
+  // Only kernels and moves take blocks, with whole blocks of channels on the rank.
   absl::Status CheckLayout(const pb::Operand& x) const {
     if (x.layout() == static_cast<int>(MemoryLayout::kRowMajor)) return absl::OkStatus();
     if (x.layout() != static_cast<int>(MemoryLayout::kChannelBlocks)) {
       return Malformed("its layout ", x.layout(), " is unknown");
     }
-    if (!kind_.calls_kernel) return Malformed("it lies in blocks, but must be row-major");
+    if (!kind_.calls_kernel && !kind_.reaches_tiers) return Malformed("it lies in blocks, but must be row-major");
     if (FitsBlocks(x.dims(), x.dims_size())) return absl::OkStatus();
     return Malformed("blocks of ", kBlockChannels, " channels cannot be made of ", Text(x.dims()));
   }

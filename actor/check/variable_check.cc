@@ -26,6 +26,13 @@ absl::StatusOr<int64_t> CheckShard(const pb::Program& program, const pb::Variabl
   if (!IsZone(shard.zone())) return Malformed("zone ", shard.zone(), " is unknown");
   OF_ASSIGN_OR_RETURN(const int64_t bytes, NumBytes(variable.dtype(), shard.extent()));
   const int64_t limit = BytesOfZone(program.ranks(shard.rank()), shard.zone());
+  if (ZoneKindOf(shard.zone()).in_file && bytes > 0) {
+    const int64_t whole = (bytes + kFileBlock - 1) / kFileBlock * kFileBlock;
+    if (shard.offset() % kFileBlock != 0 || !Inside(shard.offset(), whole, limit)) {
+      return Malformed(bytes, " bytes at ", shard.offset(), " are not whole blocks of ", kFileBlock,
+                       " within the file of ", limit);
+    }
+  }
   if (Inside(shard.offset(), bytes, limit)) return bytes;
   return Malformed(bytes, " bytes at ", shard.offset(), " reach outside the zone of ", limit);
 }

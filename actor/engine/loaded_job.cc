@@ -15,7 +15,7 @@ LoadedJob::LoadedJob(pb::Program its_program, const EngineOptions& options)
       process(options.process),
       ops(options.ops == nullptr ? StandardOps() : *options.ops),
       cores(std::max(options.cores, 1)),
-      memory(std::max(program.ranks_size(), 1)) {}
+      memory(std::max(program.ranks_size(), 1), options.tier_folder) {}
 
 LoadedJob::~LoadedJob() {
   for (const auto& thread : threads) thread->Stop();

@@ -1,6 +1,7 @@
 #include "actor/engine/loading.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -108,7 +109,11 @@ class WarmUp {
     DeviceContext& device = *job_.devices[rank];
     for (const ZoneKind& kind : kZones) {
       const int64_t bytes = BytesOfZone(job_.program.ranks(rank), kind.zone);
-      if (bytes == 0) continue;
+      if (bytes == 0 || kind.in_file) continue;  // nothing was written there: acts of the disk are not launched
+      if (!kind.of_device) {
+        std::memset(job_.memory.Base(rank, kind.zone), 0, static_cast<size_t>(bytes));
+        continue;
+      }
       const char* const error = device.FillZero(job_.memory.Base(rank, kind.zone), static_cast<size_t>(bytes));
       if (error != nullptr) return absl::InternalError(absl::StrCat(job_.Where(rank), ": ", error));
     }

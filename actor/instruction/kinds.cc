@@ -10,6 +10,7 @@ constexpr InstructionKind kInstructionKinds[] = {
     {.kind = pb::Instruction::READ, .check = CheckRead, .bind = BindRead},
     {.kind = pb::Instruction::FETCH, .check = CheckFetch, .bind = BindFetch},
     {.kind = pb::Instruction::CALL, .check = CheckHostCall, .bind = BindHostCall},
+    {.kind = pb::Instruction::MOVE, .check = CheckMove, .bind = BindMove, .reaches_tiers = true},
 };
 
 }  // namespace

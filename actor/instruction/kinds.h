@@ -38,6 +38,8 @@ struct InstructionKind {
   bool calls_kernel = false;
   // Whether it may read what has landed from another host.
   bool reads_landings = false;
+  // Whether its operands may lie in a zone that is not the device's.
+  bool reaches_tiers = false;
 };
 
 absl::Span<const InstructionKind> InstructionKinds();
@@ -51,12 +53,14 @@ absl::Status CheckCollective(const Unchecked& unchecked);
 absl::Status CheckRead(const Unchecked& unchecked);
 absl::Status CheckFetch(const Unchecked& unchecked);
 absl::Status CheckHostCall(const Unchecked& unchecked);
+absl::Status CheckMove(const Unchecked& unchecked);
 BoundOrError BindCompute(Unbound unbound);
 BoundOrError BindCopy(Unbound unbound);
 BoundOrError BindCollective(Unbound unbound);
 BoundOrError BindRead(Unbound unbound);
 BoundOrError BindFetch(Unbound unbound);
 BoundOrError BindHostCall(Unbound unbound);
+BoundOrError BindMove(Unbound unbound);
 
 // Errors of kernels, devices and collectives: null, or which call failed.
 inline absl::Status Checked(const char* error) {

@@ -84,12 +84,13 @@ class AreaChecker {
     return absl::InvalidArgumentError(absl::StrCat(written.ToString(), ", overlaps ", other.ToString()));
   }
 
-  // Other actors write the registers that this one only reads; a peer's are mapped read-only.
+  // Other actors write the registers that this one only reads; a peer's are mapped read-only. What nobody but the rank
+  // sees it may overwrite: what was loaded from a tier, and is stored there again.
   absl::Status CheckMutated(int index) const {
     const Area& written = inputs_[index];
     const auto& ports = actor_.outputs();
     const auto fills = [&](const pb::Port& port) { return port.register_() == written.reg; };
-    if (written.reg >= 0 && std::none_of(ports.begin(), ports.end(), fills)) {
+    if (written.reg >= 0 && written.zone != kPrivateZone && std::none_of(ports.begin(), ports.end(), fills)) {
       return absl::InvalidArgumentError(
           absl::StrCat(written.Name(), " is overwritten but register ", written.reg, " is no output of the actor"));
     }

@@ -192,6 +192,9 @@ class Lowering {
         return pb::Instruction::FETCH;
       case OpKind::kCall:
         return pb::Instruction::CALL;
+      case OpKind::kLoad:
+      case OpKind::kStore:
+        return pb::Instruction::MOVE;
       default:
         return pb::Instruction::COMPUTE;
     }
@@ -317,7 +320,8 @@ void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& 
         if (plan.beside != beside) continue;
         host_bytes += plan.classes[c].host_bytes;
         for (int zone = 0; zone < kNumZones; ++zone) {
-          const int64_t from = variables.num_bytes[c][zone] + Room(begin[zone] - variables.num_bytes[c][zone]);
+          const int64_t others = begin[zone] - variables.num_bytes[c][zone];
+          const int64_t from = variables.num_bytes[c][zone] + RoomIn(static_cast<Zone>(zone), others);
           size[zone] = std::max(size[zone], from + plan.classes[c].bytes[zone]);
         }
       }
@@ -329,7 +333,7 @@ void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& 
       bytes.set_bytes(size[zone]);
       bytes.set_variable_bytes(variables.num_bytes[c][zone]);
     }
-    to.set_host_bytes(host_bytes);
+    to.set_host_bytes(host_bytes + BytesBesideFile(size[kDiskZone]));
   }
 }
 

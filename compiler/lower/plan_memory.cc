@@ -41,6 +41,16 @@ std::string WhatTakesMost(const pb::ClassMemory& memory) {
   });
 }
 
+// ", in the host tier 3.1 MB, in the disk tier 200.0 MB".
+std::string TiersText(const pb::RankClass& ranks) {
+  std::string out;
+  for (const ZoneKind& kind : kZones) {
+    const int64_t bytes = kind.of_device ? 0 : BytesOfZone(ranks, kind.zone);
+    if (bytes > 0) absl::StrAppend(&out, ", in the ", kind.name, " tier ", Size(bytes));
+  }
+  return out;
+}
+
 std::string Largest(const pb::ClassMemory& memory) {
   return absl::StrJoin(memory.largest(), ", ", [](std::string* out, const pb::MemoryUse& use) {
     absl::StrAppend(out, "'", use.name(), "' ", Size(use.bytes()));
@@ -89,7 +99,8 @@ absl::Status CheckDeviceMemory(const pb::PlanSet& set, const Topology& topology)
       return TooMuch(set, rank, rank_class, whose, needed, there);
     }
     if (host.memory_bytes == 0) continue;
-    const int64_t here = set.classes(rank_class).host_bytes() + (host.device.device == DeviceKind::kCpu ? needed : 0);
+    const int64_t here = set.classes(rank_class).host_bytes() + BytesOfZone(set.classes(rank_class), kHostZone) +
+                         (host.device.device == DeviceKind::kCpu ? needed : 0);
     on_host = topology.DeviceOf(rank) == 0 ? here : on_host + here;
     if (on_host > host.memory_bytes) {
       const std::string whose =
@@ -119,7 +130,8 @@ std::string PlanMemoryText(const pb::PlanSet& set) {
     absl::StrAppend(&out, "class ", c, ", ", of.ranks_size(), of.ranks_size() == 1 ? " rank" : " ranks", " from rank ",
                     of.ranks(0), ": ", Size(BytesOfZones(of)), " (", BytesOfZones(of), " bytes)",
                     of.library_bytes() > 0 ? absl::StrCat(", libraries about ", Size(of.library_bytes())) : "",
-                    of.host_bytes() > 0 ? absl::StrCat(", and ", Size(of.host_bytes()), " of its host") : "", "\n");
+                    of.host_bytes() > 0 ? absl::StrCat(", and ", Size(of.host_bytes()), " of its host") : "",
+                    TiersText(of), "\n");
     bool first = true;
     for (const pb::ClassPlan& plan : set.plans()) {
       const pb::ClassMemory& memory = plan.memory(c);

@@ -290,7 +290,7 @@ int64_t RegionBegin(const pb::PlanSet& set, const pb::ClassPlan& plan, int rank_
     if (!plan.beside() || other.beside() || rank_class >= other.memory_size()) continue;
     others = std::max(others, BytesOfZone(other.memory(rank_class), zone));
   }
-  return VariableBytesOfZone(set.classes(rank_class), zone) + Room(others);
+  return VariableBytesOfZone(set.classes(rank_class), zone) + RoomIn(static_cast<Zone>(zone), others);
 }
 
 }  // namespace oneflow

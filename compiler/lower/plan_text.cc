@@ -52,6 +52,7 @@ class Writer {
       std::vector<std::string> regions;
       for (int zone = 0; zone < memory.zones_size(); ++zone) {
         const pb::RegionBytes& region = memory.zones(zone);
+        if (IsZone(zone) && !ZoneKindOf(zone).of_device && region.bytes() == 0) continue;
         regions.push_back(absl::StrCat(ZoneName(zone), " ", region.bytes(), " (at least ", region.bound(), ")"));
       }
       absl::StrAppend(&out_, "  plan '", plan.name(), "': ", absl::StrJoin(regions, ", "), " bytes\n");

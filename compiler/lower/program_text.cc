@@ -169,6 +169,16 @@ void AddActs(const pb::Actor& actor, int64_t variable_bytes, Workspace& workspac
   for (int64_t delta : change) workspace.bound = std::max(workspace.bound, alive += delta);
 }
 
+// "private 4096, shared 0"; of tiers those that have any.
+std::string RegistersText(const std::array<int64_t, kNumZones>& bytes) {
+  std::string out;
+  for (const ZoneKind& kind : kZones) {
+    if (!kind.of_device && bytes[kind.zone] == 0) continue;
+    absl::StrAppend(&out, out.empty() ? "" : ", ", kind.name, " ", bytes[kind.zone]);
+  }
+  return out;
+}
+
 void ShowRanks(const pb::Program& set, std::string& out) {
   for (int r = 0; r < set.ranks_size(); ++r) {
     const pb::Rank& rank = set.ranks(r);
@@ -184,12 +194,8 @@ void ShowRanks(const pb::Program& set, std::string& out) {
       for (const pb::Actor& actor : plan.actors()) {
         if (actor.rank() == r) AddActs(actor, variables, workspace);
       }
-      absl::StrAppend(&out, "  plan '", plan.name(), "': registers ",
-                      absl::StrJoin(kZones, ", ",
-                                    [&](std::string* text, const ZoneKind& kind) {
-                                      absl::StrAppend(text, kind.name, " ", registers[kind.zone]);
-                                    }),
-                      ", workspace ", workspace.end - begin, " (at least ", workspace.bound, ") bytes\n");
+      absl::StrAppend(&out, "  plan '", plan.name(), "': registers ", RegistersText(registers), ", workspace ",
+                      workspace.end - begin, " (at least ", workspace.bound, ") bytes\n");
     }
   }
 }

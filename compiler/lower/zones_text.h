@@ -4,18 +4,21 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "oneflow_core/zones.h"
 
 namespace oneflow {
 
-// "private 4096 bytes (variables 1024), shared 0 bytes (variables 0)": of a rank or a class of ranks.
+// "private 4096 bytes (variables 1024), shared 0 bytes (variables 0)": of a rank or a class of ranks; tiers only where
+// something lies in them.
 template <typename Rank>
 std::string ZonesText(const Rank& rank) {
-  return absl::StrJoin(kZones, ", ", [&](std::string* out, const ZoneKind& kind) {
-    absl::StrAppend(out, kind.name, " ", BytesOfZone(rank, kind.zone), " bytes (variables ",
+  std::string out;
+  for (const ZoneKind& kind : kZones) {
+    if (!kind.of_device && BytesOfZone(rank, kind.zone) == 0) continue;
+    absl::StrAppend(&out, out.empty() ? "" : ", ", kind.name, " ", BytesOfZone(rank, kind.zone), " bytes (variables ",
                     VariableBytesOfZone(rank, kind.zone), ")");
-  });
+  }
+  return out;
 }
 
 }  // namespace oneflow

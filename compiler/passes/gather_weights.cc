@@ -1,5 +1,6 @@
-// When weights that lie split are gathered. A weight is a value that depends on variables alone; it is gathered behind
-// a boxing that removes a split along the axes of options.zero. A step reads gathered weights in an order: forward,
+// When weights that lie split, or in a tier of memory, are gathered. A weight is a value that depends on variables
+// alone; it is gathered behind a boxing that removes a split along the axes of options.zero, or loaded from the tier. A
+// step reads gathered weights in an order: forward,
 // then backward. Those read one after the other are a unit, until it is full:
 //
 //   order    q k v o │ up down │ q k v o │ ... │ head ‖ head │ ... │ down up │ o v k q
@@ -21,6 +22,7 @@
 #include <tuple>
 
 #include "compiler/passes/passes.h"
+#include "compiler/tier_copies.h"
 #include "compiler/zero.h"
 #include "oneflow_core/unique_names.h"
 #include "sbp/slices.h"
@@ -30,16 +32,17 @@ namespace {
 
 class WeightGatherer {
  public:
-  WeightGatherer(Graph& graph, const PassContext& context, std::set<std::string> axes)
+  WeightGatherer(Graph& graph, const PassContext& context, const ZeroOptions& zero, std::set<std::string> axes)
       : graph_(graph),
         ops_(context.ops),
         topology_(context.topology),
-        zero_(*context.options.zero),
+        zero_(zero),
         what_(context.options.recompute.what),
         axes_(std::move(axes)),
         num_nodes_(graph.num_nodes()),
         gathered_(graph.num_nodes(), false),
         used_(graph.num_nodes(), false),
+        num_units_(FirstFreeUnit(graph)),
         names_(graph) {
     const bool one_rate = !graph.is_trained() || context.options.micro_batches == 1;
     rate_ = one_rate ? Rate::kStep : Rate::kMicroBatch;
@@ -82,8 +85,12 @@ class WeightGatherer {
   NodeId MakerOf(ValueId value) const { return graph_.value(value).producer; }
   bool IsGathered(ValueId value) const { return MakerOf(value) < num_nodes_ && gathered_[MakerOf(value)]; }
 
+  // Whether it loads a weight for any reader; what an update overwrites is loaded for that alone, with its unit.
+  bool Loads(NodeId id) const { return ops_.Is(graph_.node(id).op, OpKind::kLoad) && graph_.node(id).unit < 0; }
+
   // Whether the boxing removes a split.
   bool Gathers(const Node& boxing) const {
+    if (axes_.empty()) return false;
     const DistType &from = *graph_.value(boxing.inputs[0]).dist, &to = *graph_.value(boxing.outputs[0]).dist;
     const auto is_split = [](const DistType& dist, const std::string& name) {
       const std::vector<Axis>& axes = dist.placement.axes();
@@ -96,20 +103,21 @@ class WeightGatherer {
                        [&](const std::string& axis) { return is_split(from, axis) && !is_split(to, axis); });
   }
 
-  // Nodes that may be run more than once, from variables alone, with a boxing that gathers before them or in them.
+  // Nodes that may be run more than once, from variables alone, with what gathers before them or in them.
   void FindGathered() {
     std::vector<bool> of_weights(num_nodes_, false);
     for (NodeId id = 0; id < num_nodes_; ++id) {
       const Node& node = graph_.node(id);
       const OpDef& op = *ops_.Find(node.op);
       if (op.kind == OpKind::kVariable) of_weights[id] = true;
-      const bool repeats = op.kind == OpKind::kCompute || op.kind == OpKind::kCast || op.kind == OpKind::kBoxing;
+      const bool repeats =
+          op.kind == OpKind::kCompute || op.kind == OpKind::kCast || op.kind == OpKind::kBoxing || Loads(id);
       if (!repeats || op.has_effect || op.random || !op.mutates.empty() || IsUpdate(node)) continue;
       of_weights[id] = std::all_of(node.inputs.begin(), node.inputs.end(),
                                    [&](ValueId input) { return of_weights[MakerOf(input)]; });
       if (!of_weights[id]) continue;
       gathered_[id] =
-          (op.kind == OpKind::kBoxing && Gathers(node)) ||
+          Loads(id) || (op.kind == OpKind::kBoxing && Gathers(node)) ||
           std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return gathered_[MakerOf(input)]; });
     }
   }
@@ -194,7 +202,8 @@ class WeightGatherer {
       }
       const bool is_end = is_reader[id - first] && !is_followed[id - first];
       // What is added up over micro-batches is there at the end of the step.
-      if (is_end && !SumsMicroBatches(graph_.node(id), ops_)) ends.push_back(graph_.node(id).outputs[0]);
+      if (!is_end || graph_.node(id).outputs.empty() || SumsMicroBatches(graph_.node(id), ops_)) continue;
+      ends.push_back(graph_.node(id).outputs[0]);
     }
     return ends;
   }
@@ -219,7 +228,7 @@ class WeightGatherer {
     Node& node = graph_.node(copy);
     node.inputs = std::move(inputs);
     node.rate = rate_;
-    if (ops_.Is(node.op, OpKind::kBoxing)) {
+    if (ops_.Is(node.op, OpKind::kBoxing) || ops_.Is(node.op, OpKind::kLoad)) {
       node.unit = unit.number;
       if (!IsGathered(graph_.node(maker).inputs[0])) {
         node.after = unit.after;
@@ -274,20 +283,28 @@ class WeightGatherer {
   bool is_pipeline_ = false;
   std::map<LineKey, Line> lines_;
   std::map<ValueId, ValueId> kept_;  // what forward reads and backward may: by value as it was
-  int num_units_ = 0;
+  int num_units_;
   UniqueNames names_;
 };
 
 }  // namespace
 
 absl::StatusOr<bool> GatherWeights(Graph& graph, PassContext& context) {
-  if (!context.options.zero.has_value() || context.options.zero->stage < 3) return false;
-  const std::set<std::string> axes = ZeroAxes(context.options, graph);
-  if (axes.empty() || !WeightGatherer(graph, context, axes).Run()) return false;
+  const bool splits = context.options.zero.has_value() && context.options.zero->stage == 3;
+  ZeroOptions zero = splits ? *context.options.zero : ZeroOptions{};
+  const OffloadOptions* const offload = OffloadOf(context.options, OffloadOptions::What::kWeights);
+  if (offload != nullptr || !splits) {
+    const OffloadOptions units = offload == nullptr ? OffloadOptions{} : *offload;
+    zero.prefetch = units.prefetch;
+    zero.unit_bytes = units.unit_bytes;
+  }
+  const std::set<std::string> axes = splits ? ZeroAxes(context.options, graph) : std::set<std::string>();
+  if (!WeightGatherer(graph, context, zero, axes).Run()) return false;
   if (graph.is_trained() && context.options.MeshOf(graph.name()).num_stages() > 1) {
-    context.warnings.push_back(
-        absl::StrCat("graph '", graph.name(), "': zero.stage 3 in a pipeline: micro-batches overtake one another, so ",
-                     "that gathered weights of a stage share no memory; stage 2 takes about as much and moves less"));
+    context.warnings.push_back(absl::StrCat(
+        "graph '", graph.name(), "': ", splits ? "zero.stage 3" : "offload of weights",
+        " in a pipeline: micro-batches overtake one another, so that ", splits ? "gathered" : "loaded",
+        " weights of a stage share no memory", splits ? "; stage 2 takes about as much and moves less" : ""));
   }
   return true;
 }

@@ -194,9 +194,24 @@ class OptimizerBuilder {
     std::vector<Tensor> clip =
         Op("clip_scale", {squares}, {{"max_norm", options_.optimizer.clip_norm}}, "optimizer/clip");
     clip.resize(2);
-    scale_ = scales_loss_ ? Op("mul", {clip[0], unscaled.scale}, {}, "optimizer/scale")[0] : clip[0];
+    scale_ = scales_loss_              ? Op("mul", {clip[0], unscaled.scale}, {}, "optimizer/scale")[0]
+             : UpdatesDuringBackward() ? One()
+                                       : clip[0];
     norm_ = clip[1];
     skipped_ = unscaled.skipped;
+  }
+
+  // Where gradients are used as they are, and what an update needs comes from below the device's memory: an update that
+  // waited for the norm would keep all gradients, and load and store behind backward instead of beside it. (Else all
+  // updates together are a few launches.)
+  bool UpdatesDuringBackward() const {
+    return options_.optimizer.clip_norm == 0 && (OffloadOf(options_, OffloadOptions::What::kOptimizer) != nullptr ||
+                                                 OffloadOf(options_, OffloadOptions::What::kWeights) != nullptr);
+  }
+  Tensor One() {
+    return Op("constant", {},
+              {{"dtype", std::string(Name(DType::kFloat32))}, {"shape", std::vector<int64_t>()}, {"value", 1.0}},
+              "optimizer/one")[0];
   }
 
   Tensor Sum(const std::vector<Tensor>& addends) {
@@ -209,8 +224,10 @@ class OptimizerBuilder {
     for (AxisSbp& on : hint) {
       if (on.sbp.is_split() && shape[on.sbp.dim()] != parameter.value.shape()[on.sbp.dim()]) on.sbp = Sbp::Broadcast();
     }
-    return NewVariable(absl::StrCat(parameter.name, suffix), {parameter.value.type().dtype, shape}, std::move(hint),
-                       absl::StrCat("variable '", parameter.name, "'"));
+    const Tensor state = NewVariable(absl::StrCat(parameter.name, suffix), {parameter.value.type().dtype, shape},
+                                     std::move(hint), absl::StrCat("variable '", parameter.name, "'"));
+    const TierKind* const tier = TierFor(options_, OffloadOptions::What::kOptimizer, state.type());
+    return tier == nullptr ? state : state.KeptIn(tier->name);
   }
   Tensor State(const Parameter& parameter, absl::string_view suffix) {
     return State(parameter, suffix, parameter.value.shape());

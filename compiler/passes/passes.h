@@ -120,6 +120,11 @@ absl::StatusOr<bool> MeanGradients(Graph& graph, PassContext& context);
 // InvalidArgument if a fetched value that differs is not f32.
 absl::StatusOr<bool> LocalSteps(Graph& graph, PassContext& context);
 
+// assign-tiers, if the options ask for it: says of weights that they lie in a tier of memory below the device's.
+//
+//   before   w -> matmul   after   w {tier disk} -> matmul
+absl::StatusOr<bool> AssignTiers(Graph& graph, PassContext& context);
+
 // remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the losses (which stay
 // even if nobody reads them, because they say that the graph is trained).
 absl::StatusOr<bool> RemoveDeadCode(Graph& graph, PassContext& context);
@@ -237,8 +242,24 @@ absl::StatusOr<bool> PackOnce(Graph& graph, PassContext& context);
 // Only where that saves bytes (channel_blocks.cc): x is an image of three channels.
 absl::StatusOr<bool> ChannelBlocks(Graph& graph, PassContext& context);
 
-// gather-weights, if the options ask for it: a weight that lies split is gathered for each use, in every micro-batch, a
-// little before it. Weights used one after the other are gathered together, as one unit.
+// offload: variables that lie in a tier are loaded for what reads them. What an update overwrites is loaded and stored
+// by units, a few at a time.
+//
+//   before   m;  w, m, g -> adamw_update
+//   after    m {tier disk} -> from_tier {unit 2} (after done of unit 0) -> m';   w, m', g -> adamw_update {unit 2}
+//            m, m' -> store_in_tier {unit 2} -> done
+absl::StatusOr<bool> Offload(Graph& graph, PassContext& context);
+
+// offload-activations, if the options ask for it: what backward reads of forward is stored in a tier, and loaded before
+// backward comes to it.
+//
+//   before   x, w -> matmul -> y;   ...   dy, x -> matmul_wgrad -> dw
+//   after    x, w -> matmul {unit 0} -> y;   x -> to_tier {unit 0} -> t;   ...
+//            t -> from_tier {unit 9} (after dz of unit 8) -> x';   dy, x' -> matmul_wgrad {unit 9} -> dw
+absl::StatusOr<bool> OffloadActivations(Graph& graph, PassContext& context);
+
+// gather-weights, if the options ask for it: a weight that lies split, or in a tier, is gathered, or loaded, for each
+// use, in every micro-batch, a little before it. Weights used one after the other are gathered together, as one unit.
 //
 //   before   w S -> boxing B -> c;   x, c -> matmul -> y;   ...   dy, c -> matmul -> dx
 //   after    w S -> boxing B {unit 1} (after x of unit 0) -> c;      x, c -> matmul -> y

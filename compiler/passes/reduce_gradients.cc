@@ -14,6 +14,7 @@
 #include <map>
 
 #include "compiler/passes/passes.h"
+#include "compiler/tier_copies.h"
 #include "compiler/zero.h"
 #include "sbp/slices.h"
 
@@ -31,8 +32,7 @@ class GradientReducer {
   bool Run() {
     FillUnits();
     if (lines_.empty()) return false;
-    int number = 0;
-    for (NodeId id = 0; id < graph_.num_nodes(); ++id) number = std::max(number, graph_.node(id).unit + 1);
+    int number = FirstFreeUnit(graph_);
     for (const auto& [on, line] : lines_) {
       for (const Unit& unit : line) {
         for (const NodeId boxing : unit.boxings) graph_.node(boxing).unit = number;

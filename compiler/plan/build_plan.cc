@@ -13,6 +13,7 @@
 #include "compiler/plan/orders.h"
 #include "oneflow_core/queues.h"
 #include "oneflow_core/ragged.h"
+#include "oneflow_core/tiers.h"
 #include "oneflow_core/zones.h"
 #include "sbp/boxing_group.h"
 #include "sbp/slices.h"
@@ -73,6 +74,7 @@ class PlanBuilder {
   void GiveSlotsToTold();
   bool OtherRanksRead(ValueId value) const;
   bool SharedAmongProcesses(ValueId value) const;
+  bool LiesInTier(ValueId value) const;
   std::string NameOf(ValueId value) const;
   int AddRegister(int producer, bool per_step, std::vector<int> consumers, std::string name);
   void AddToRegister(int producer, bool per_step, const std::vector<int>& consumers, ValueId value);
@@ -94,6 +96,7 @@ class PlanBuilder {
   void MakeActors();
   void MakeDataRegisters();
   void MakeOrderRegisters();
+  void MakeOrderRegistersOfLoaded(std::set<std::tuple<int, bool, int>>& waits);
   void MakeOrderRegistersOfLast();
   absl::Status MakeVariableRegisters();
   absl::Status MakePorts();
@@ -138,6 +141,9 @@ bool PlanBuilder::OtherRanksRead(ValueId value) const {
                      [&](NodeId id) { return IsBoxing(id) && in_.boxings.ReadsOtherRanks(graph_, graph_.node(id)); });
 }
 
+// What was stored in a tier as a new value; what says that a variable there was overwritten has no bytes.
+bool PlanBuilder::LiesInTier(ValueId value) const { return MakerOf(value) == OpKind::kStore && NumBytes(value) > 0; }
+
 bool PlanBuilder::SharedAmongProcesses(ValueId value) const {
   return std::any_of(consumers_[value].begin(), consumers_[value].end(), [&](NodeId id) {
     return IsBoxing(id) && in_.boxings.SharesAmongProcesses(graph_, graph_.node(id));
@@ -163,7 +169,7 @@ bool PlanBuilder::OnlyTells(int actor) const {
   for (NodeId id : chains_.chains[chain].nodes) {
     for (ValueId value : graph_.node(id).outputs) {
       for (NodeId reader : consumers_[value]) {
-        if (QueueKindOf(chains_.chains[chains_.chain_of_node[reader]].queue).launches) return false;
+        if (chains_.chains[chains_.chain_of_node[reader]].queue != kHostQueue) return false;
       }
     }
   }
@@ -204,10 +210,11 @@ void PlanBuilder::AddToRegister(int producer, bool per_step, const std::vector<i
   if (inserted) it->second = AddRegister(producer, per_step, consumers, NameOf(value));
   PhysicalRegister& reg = plan_.registers[it->second];
   if (SharedAmongProcesses(value)) reg.zone = kSharedZone;
+  if (LiesInTier(value)) reg.zone = TierOf(graph_.node(graph_.value(value).producer).attrs)->zone;
   if (reg.first_value < 0) reg.first_value = value;
   location_[value] = {it->second, reg.slot_stride};
   reg.slot_bytes = reg.slot_stride + NumBytes(value);
-  reg.slot_stride += Room(NumBytes(value));
+  reg.slot_stride += RoomIn(reg.zone, NumBytes(value));
 }
 
 void PlanBuilder::MakeDataRegisters() {
@@ -250,7 +257,21 @@ void PlanBuilder::MakeOrderRegisters() {
       AddRegister(producer, per_step, {consumer}, absl::StrCat("order ", first.name));
     }
   }
+  MakeOrderRegistersOfLoaded(waits);
   MakeOrderRegistersOfLast();
+}
+
+// Where what was loaded from a tier is overwritten: who reads it later waits for that.
+void PlanBuilder::MakeOrderRegistersOfLoaded(std::set<std::tuple<int, bool, int>>& waits) {
+  for (ValueId value = 0; value < graph_.num_values(); ++value) {
+    if (MakerOf(value) != OpKind::kLoad) continue;
+    const bool per_step = ValueRate(graph_, value, in_.ops) == Rate::kStep;
+    for (const auto& [first, second] : OrderOfOverwriting(graph_, in_.ops, value, consumers_[value], chains_.mutated)) {
+      const int producer = chains_.chain_of_node[first], consumer = chains_.chain_of_node[second];
+      if (producer == consumer || !waits.insert({producer, per_step, consumer}).second) continue;
+      AddRegister(producer, per_step, {consumer}, absl::StrCat("order ", graph_.node(first).name));
+    }
+  }
 }
 
 // The first act of the job waits for nothing: they start filled.
@@ -425,12 +446,11 @@ absl::Status PlanBuilder::AddSendBuffers(const Node& node, PhysicalInstruction& 
   return absl::OkStatus();
 }
 
-// Transfer memory for what goes to the host and comes from there.
+// Transfer memory for what goes to the host, or through it to disk, and comes from there.
 void PlanBuilder::AddTransfer(const Node& node, PhysicalInstruction& instruction) const {
-  if (QueueOf(in_.ops.KindOf(node.op)) != kHostQueue || (node.inputs.empty() && node.outputs.empty())) return;
-  int64_t num_bytes = 0;
-  for (const PhysicalOperand& x : instruction.inputs) num_bytes += Align(x.num_bytes);
-  for (const PhysicalOperand& x : instruction.outputs) num_bytes += Align(x.num_bytes);
+  const Queue queue = QueueOf(node, in_.ops.KindOf(node.op));
+  if (QueueKindOf(queue).launches || (node.inputs.empty() && node.outputs.empty())) return;
+  const int64_t num_bytes = TransferBytes(in_.ops.KindOf(node.op), instruction, Align);
   AddScratch(node.outputs.empty() ? node.inputs[0] : node.outputs[0], Part::kTransfer, num_bytes, instruction);
 }
 

@@ -25,7 +25,8 @@ bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second
   return !order.IsBoxing(first) && !order.IsBoxing(second) && !order.SumsMicroBatches(first) &&
          order.act_rate[first] == order.act_rate[second] && a.placement == b.placement &&
          order.leads[first] == order.leads[second] && order.queue[first] == order.queue[second] &&
-         order.section[first] == order.section[second] && order.buckets.segment[first] == order.buckets.segment[second];
+         order.section[first] == order.section[second] &&
+         order.buckets.segment[first] == order.buckets.segment[second] && a.unit == b.unit;
 }
 
 // The earliest levels, but none below `least`.
@@ -56,13 +57,17 @@ std::vector<int> FindLevels(const Graph& graph, const Order& order) {
   std::vector<bool> early(graph.num_nodes(), false);  // may go down to its first reader
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
-    early[id] = !order.IsBoxing(id) && !order.IsVariable(id) && (node.inputs.empty() || !IsForward(node));
+    early[id] = !order.IsBoxing(id) && !order.IsVariable(id) && !QueueKindOf(order.queue[id]).of_tier &&
+                (node.inputs.empty() || !IsForward(node));
     for (NodeId before : order.before[id]) {
       early[id] = early[id] && (early[before] || IsForward(graph.node(before)));
     }
   }
   // Nodes that only hand values out come whenever the value is there.
-  const auto hands_out = [&](NodeId id) { return !QueueKindOf(order.queue[id]).launches && order.after[id].empty(); };
+  const auto hands_out = [&](NodeId id) {
+    const QueueKind& queue = QueueKindOf(order.queue[id]);
+    return !queue.launches && !queue.of_tier && order.after[id].empty();
+  };
   for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
     constexpr int kNever = 1 << 30;
     int latest = kNever;
@@ -86,9 +91,10 @@ StepPart PartOf(const Graph& graph, const std::vector<NodeId>& nodes) {
 }
 
 std::string NameOf(const Graph& graph, const Chain& chain) {
-  const std::string what = chain.kind == Chain::Kind::kBoxing   ? "boxing"
-                           : !QueueKindOf(chain.queue).launches ? QueueName(chain.queue)
-                                                                : Name(chain.part);
+  const QueueKind& queue = QueueKindOf(chain.queue);
+  const std::string what = chain.kind == Chain::Kind::kBoxing ? "boxing"
+                           : !queue.launches || queue.of_tier ? queue.name
+                                                              : Name(chain.part);
   const size_t others = chain.nodes.size() - 1;
   return absl::StrCat(what, ".", chain.level, " ", graph.node(chain.nodes[0]).name,
                       others > 0 ? absl::StrCat(" (+", others, ")") : "");
@@ -130,7 +136,8 @@ void OrderNodes(const Graph& graph, const Order& order, ChainGraph& result) {
 void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   const std::vector<int> level = FindLevels(graph, order);
   // The key of a boxing also has the part of the step, because credits differ between forward and backward, and its
-  // bucket, of which each step of the way is separate. Nodes before a cut do not wait with nodes behind it.
+  // bucket, of which each step of the way is separate. Nodes before a cut do not wait with nodes behind it, and those
+  // of one unit not with those of another.
   using Key = std::tuple<int, Queue, Rate, bool, int, int, int, Placement, Placement>;
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {
@@ -143,7 +150,7 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
           .push_back(id);
     } else {
       groups[{level[id], order.queue[id], order.act_rate[id], order.leads[id], order.section[id],
-              order.buckets.segment[id], 0, *node.placement, *node.placement}]
+              order.buckets.segment[id], node.unit, *node.placement, *node.placement}]
           .push_back(id);
     }
   }
@@ -222,6 +229,10 @@ absl::Status VerifyChains(const Graph& graph, const OpRegistry& ops, const Chain
     for (NodeId reader : consumers[value]) {
       if (!ops.Is(graph.node(producer).op, OpKind::kVariable)) {
         OF_RETURN_IF_ERROR(check(producer, reader));
+        if (!ops.Is(graph.node(producer).op, OpKind::kLoad)) continue;
+        for (const auto& [first, second] : OrderOfOverwriting(graph, ops, value, consumers[value], chains.mutated)) {
+          OF_RETURN_IF_ERROR(check(first, second));
+        }
       } else if (!chains.Mutates(reader, value)) {
         for (NodeId mutator : consumers[value]) {
           if (chains.Mutates(mutator, value)) OF_RETURN_IF_ERROR(check(reader, mutator));

@@ -33,7 +33,10 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
                const InSchedule& schedule) {
   const PhysicalActor& producer = actors[reg.producer];
   // Reading runs ahead of computing, and computing does not wait for fetching.
-  const auto on_host = [](const PhysicalActor& actor) { return !QueueKindOf(actor.queue).launches; };
+  const auto on_host = [](const PhysicalActor& actor) {
+    const QueueKind& queue = QueueKindOf(actor.queue);
+    return !queue.launches && !queue.of_tier;
+  };
   const bool ahead = on_host(producer) || std::any_of(reg.consumers.begin(), reg.consumers.end(),
                                                       [&](int id) { return on_host(actors[id]); });
   if (reg.per_step || producer.chain < 0) return ahead ? 2 : 1;

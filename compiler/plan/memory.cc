@@ -120,7 +120,8 @@ class Assignment {
 
   MemoryUse UseOf(ValueId value) const {
     const Node& node = input_.graph.node(input_.graph.value(value).producer);
-    if (input_.ops.Is(node.op, OpKind::kBoxing)) return MemoryUse::kTransfers;
+    const OpKind kind = input_.ops.KindOf(node.op);
+    if (kind == OpKind::kBoxing || kind == OpKind::kLoad) return MemoryUse::kTransfers;
     switch (node.role) {
       case Role::kForward:
       case Role::kInputGradient:
@@ -140,6 +141,7 @@ class Assignment {
     const int zone = static_cast<int>(reg.zone);
     Claim& claim = claims_[zone].emplace_back();
     claim.num_bytes = reg.slots * reg.slot_stride;
+    claim.zone = reg.zone;
     claim.when.assign(lifetimes_.OfRegister(id).begin(), lifetimes_.OfRegister(id).end());
     targets_[zone].push_back({{&reg.offset}, UseOf(reg.first_value), reg.first_value});
   }
@@ -223,7 +225,9 @@ class Assignment {
   absl::Status CheckSizes() const {
     constexpr double kMost = 4e18;
     double total = 0;
-    for (const std::array<int64_t, kNumZones>& bytes : input_.variables.num_bytes) total += bytes[0] + bytes[1];
+    for (const std::array<int64_t, kNumZones>& of_zones : input_.variables.num_bytes) {
+      for (const int64_t bytes : of_zones) total += static_cast<double>(bytes);
+    }
     int64_t largest = 0;
     ValueId value = -1;
     for (int zone = 0; zone < kNumZones; ++zone) {
@@ -245,9 +249,9 @@ class Assignment {
     for (const PhysicalActor& actor : plan_.actors) {
       int64_t num_bytes = 0;
       for (const PhysicalInstruction& instruction : actor.instructions) {
-        if (QueueOf(input_.ops.KindOf(input_.graph.node(instruction.node).op)) != kHostQueue) continue;
-        for (const PhysicalOperand& x : instruction.inputs) num_bytes += x.num_bytes;
-        for (const PhysicalOperand& x : instruction.outputs) num_bytes += x.num_bytes;
+        if (QueueKindOf(actor.queue).launches) continue;
+        const OpKind kind = input_.ops.KindOf(input_.graph.node(instruction.node).op);
+        num_bytes += TransferBytes(kind, instruction, [](int64_t bytes) { return bytes; });
       }
       if (num_bytes == 0) continue;
       for (const int c : ClassesOf(input_.classes, actor)) plan_.classes[c].host_bytes += kTransferSlots * num_bytes;
@@ -259,10 +263,12 @@ class Assignment {
   void SayPeaks() {
     for (const PlannedVariable& variable : input_.variables.variables) {
       for (size_t c = 0; c < plan_.classes.size(); ++c) {
-        if (variable.offsets[c] >= 0) Use(c, variable.use, variable.name, Room(variable.num_bytes));
+        if (variable.offsets[c] < 0 || !ZoneKindOf(variable.zone).of_device) continue;
+        Use(c, variable.use, variable.name, Room(variable.num_bytes));
       }
     }
     for (int zone = 0; zone < kNumZones; ++zone) {
+      if (!ZoneKindOf(zone).of_device) continue;
       for (size_t i = 0; i < claims_[zone].size(); ++i) {
         const Claim& claim = claims_[zone][i];
         const Target& target = targets_[zone][i];
@@ -273,7 +279,7 @@ class Assignment {
               ticks.first <= at.tick && at.tick <= ticks.last &&
               (placed || (claim.actor == at.actor && claim.first <= at.instruction && at.instruction <= claim.last));
           if (!in_use) continue;
-          Use(ticks.rank_class, target.use, Producer(target.value).name, Room(claim.num_bytes));
+          Use(ticks.rank_class, target.use, Producer(target.value).name, claim.room());
         }
       }
     }

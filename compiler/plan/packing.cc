@@ -90,11 +90,11 @@ class Packer {
  private:
   void Place(int id) {
     const Claim& claim = claims_[id];
-    const int64_t size = Room(claim.num_bytes);
+    const int64_t size = claim.room();
     taken_.clear();
     calendar_.ForEachNear(claim, [&](int other) {
       if (std::exchange(seen_[other], id) == id || !Meet(claim, claims_[other])) return;
-      taken_.push_back({packing_.offsets[other], packing_.offsets[other] + Room(claims_[other].num_bytes)});
+      taken_.push_back({packing_.offsets[other], packing_.offsets[other] + claims_[other].room()});
     });
     const int64_t offset = FirstFit(taken_, size);
     packing_.offsets[id] = offset;
@@ -229,7 +229,7 @@ class TimePacker {
     packing_.offsets[id] = offset;
     for (const Ticks& ticks : claims_[id].when) {
       int64_t& end = packing_.num_bytes[ticks.rank_class];
-      end = std::max(end, offset + Room(claims_[id].num_bytes));
+      end = std::max(end, offset + claims_[id].room());
     }
   }
 
@@ -246,10 +246,10 @@ class TimePacker {
     size_t ended = 0;
     for (const int id : begins) {
       for (; ended < ends.size() && last(ends[ended]) < first(id); ++ended) {
-        const int64_t size = Room(claims_[ends[ended]].num_bytes);
+        const int64_t size = claims_[ends[ended]].room();
         if (size > 0) free.Give(packing_.offsets[ends[ended]] - base, size);
       }
-      const int64_t size = Room(claims_[id].num_bytes);
+      const int64_t size = claims_[id].room();
       Put(id, base + (size > 0 ? free.Take(size) : 0));
     }
   }
@@ -290,8 +290,8 @@ int64_t NumTicks(const Claim& claim) {
 std::pair<int64_t, int> WorkspacePeak(const std::vector<const Claim*>& workspace) {
   std::map<int, int64_t> change;
   for (const Claim* claim : workspace) {
-    change[claim->first] += Room(claim->num_bytes);
-    change[claim->last + 1] -= Room(claim->num_bytes);
+    change[claim->first] += claim->room();
+    change[claim->last + 1] -= claim->room();
   }
   int64_t in_use = 0;
   std::pair<int64_t, int> peak(0, 0);
@@ -313,8 +313,8 @@ Packing Bound(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) 
       if (claim.actor >= 0 && !ticks.certain) continue;
       for (auto* const changes : {&lasting, &in_use}) {
         if (changes == &lasting && claim.actor >= 0) continue;
-        (*changes)[ticks.rank_class][ticks.first] += Room(claim.num_bytes);
-        (*changes)[ticks.rank_class][ticks.last + 1] -= Room(claim.num_bytes);
+        (*changes)[ticks.rank_class][ticks.first] += claim.room();
+        (*changes)[ticks.rank_class][ticks.last + 1] -= claim.room();
       }
     }
     const bool placed = std::all_of(claim.when.begin(), claim.when.end(), [](const Ticks& x) { return x.certain; });
@@ -382,7 +382,7 @@ std::vector<int> Top(absl::Span<const Claim> claims, const Packing& packing, con
   for (size_t c = 0; c < bound.size(); ++c) worst[c] = packing.num_bytes[c] - bound[c] >= gap * bound[c];
   std::vector<int> top;
   for (size_t i = 0; i < claims.size(); ++i) {
-    const int64_t end = packing.offsets[i] + Room(claims[i].num_bytes);
+    const int64_t end = packing.offsets[i] + claims[i].room();
     const bool reaches = std::any_of(claims[i].when.begin(), claims[i].when.end(), [&](const Ticks& ticks) {
       return worst[ticks.rank_class] && end == packing.num_bytes[ticks.rank_class];
     });

@@ -6,6 +6,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "compiler/plan/lifetimes.h"
+#include "compiler/plan/variables.h"
 
 namespace oneflow {
 
@@ -19,6 +20,10 @@ struct Claim {
   int actor = -1;
   int first = 0;
   int last = 0;
+  Zone zone = kPrivateZone;
+
+  // With what keeps it apart from others.
+  int64_t room() const { return RoomIn(zone, num_bytes); }
 };
 
 // Whether both may be in use at once on some rank.

@@ -20,6 +20,7 @@
 #include "compiler/plan_mesh.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph.h"
+#include "oneflow_core/op.h"
 #include "oneflow_core/queues.h"
 #include "oneflow_core/zones.h"
 #include "sbp/topology.h"
@@ -58,6 +59,18 @@ struct PhysicalInstruction {
   int group_begin = -1;
   int group_end = -1;
 };
+
+// The bytes of what an instruction of the host, or of the disk, brings there from the device and back; each rounded by
+// `round`. Of what is copied from or to the disk that is one end.
+template <typename Round>
+int64_t TransferBytes(OpKind kind, const PhysicalInstruction& instruction, const Round& round) {
+  if (kind == OpKind::kLoad) return round(instruction.outputs[0].num_bytes);
+  if (kind == OpKind::kStore) return round(instruction.inputs.back().num_bytes);
+  int64_t num_bytes = 0;
+  for (const PhysicalOperand& x : instruction.inputs) num_bytes += round(x.num_bytes);
+  for (const PhysicalOperand& x : instruction.outputs) num_bytes += round(x.num_bytes);
+  return num_bytes;
+}
 
 struct PhysicalPort {
   int reg = -1;

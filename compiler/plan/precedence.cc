@@ -5,24 +5,41 @@
 #include <queue>
 
 #include "compiler/boxed_graph.h"
+#include "oneflow_core/tiers.h"
 
 namespace oneflow {
 
-Queue QueueOf(OpKind kind) {
-  if (kind == OpKind::kBoxing) return kCommunicationQueue;
-  const bool of_host = kind == OpKind::kData || kind == OpKind::kFetch || kind == OpKind::kCall;
-  return of_host ? kHostQueue : kComputeQueue;
+Queue QueueOf(const Node& node, OpKind kind) {
+  switch (kind) {
+    case OpKind::kBoxing:
+      return kCommunicationQueue;
+    case OpKind::kData:
+    case OpKind::kFetch:
+    case OpKind::kCall:
+      return kHostQueue;
+    case OpKind::kLoad:
+      return TierOf(node.attrs)->load;
+    case OpKind::kStore:
+      return TierOf(node.attrs)->store;
+    default:
+      return kComputeQueue;
+  }
 }
 
 namespace {
 
-// Edges of data and of order; behind all readers of a variable its mutations, one after the other.
-void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result) {
+// Edges of data and of order; behind all readers of a variable its mutations, one after the other. What was loaded from
+// a tier is overwritten where it is: who reads it later in the graph finds what is new.
+void AddEdges(const Graph& graph, const OpRegistry& ops, const Mutations& mutations, Precedence& result) {
   const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
   for (ValueId value = 0; value < graph.num_values(); ++value) {
     const NodeId producer = graph.value(value).producer;
     if (!result.IsVariable(producer)) {
       for (NodeId reader : consumers[value]) result.Add(producer, reader);
+      if (result.kind[producer] != OpKind::kLoad) continue;
+      for (const auto& [first, second] : OrderOfOverwriting(graph, ops, value, consumers[value], mutations)) {
+        result.Add(first, second);
+      }
       continue;
     }
     const auto mutates = [&](NodeId node) {
@@ -104,6 +121,27 @@ void FindLeaders(Precedence& result) {
 
 }  // namespace
 
+std::vector<std::pair<NodeId, NodeId>> OrderOfOverwriting(const Graph& graph, const OpRegistry& ops, ValueId value,
+                                                          const std::vector<NodeId>& users,
+                                                          const Mutations& mutations) {
+  enum Turn { kReads, kOverwrites, kStores };
+  const auto turn_of = [&](NodeId user) {
+    if (ops.Is(graph.node(user).op, OpKind::kStore)) return kStores;
+    const std::vector<ValueId>& overwritten = mutations[user];
+    const bool overwrites = std::find(overwritten.begin(), overwritten.end(), value) != overwritten.end();
+    return overwrites ? kOverwrites : kReads;
+  };
+  std::vector<std::pair<NodeId, NodeId>> order;
+  for (const NodeId first : users) {
+    for (const NodeId second : users) {
+      const Turn a = turn_of(first), b = turn_of(second);
+      const bool in_turn = a < b || (a == b && first < second);
+      if (in_turn && (a == kOverwrites || b == kOverwrites)) order.push_back({first, second});
+    }
+  }
+  return order;
+}
+
 absl::StatusOr<Mutations> FindMutations(const Graph& graph, const OpRegistry& ops) {
   Mutations mutated(graph.num_nodes());
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
@@ -125,10 +163,10 @@ absl::StatusOr<Precedence> FindPrecedence(const Graph& graph, const OpRegistry& 
   result.section.assign(n, 0);
   for (NodeId id = 0; id < n; ++id) {
     result.kind.push_back(ops.KindOf(graph.node(id).op));
-    result.queue.push_back(QueueOf(result.kind.back()));
+    result.queue.push_back(QueueOf(graph.node(id), result.kind.back()));
     result.act_rate.push_back(result.SumsMicroBatches(id) ? Rate::kMicroBatch : graph.node(id).rate);
   }
-  AddEdges(graph, mutations, result);
+  AddEdges(graph, ops, mutations, result);
   if (!Sort(SendersOfGradients(graph, result), result)) {
     const auto first = std::find(result.position.begin(), result.position.end(), -1);
     return absl::UnimplementedError(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/graph.h"
@@ -11,8 +12,8 @@
 
 namespace oneflow {
 
-// Where nodes of that kind act.
-Queue QueueOf(OpKind kind);
+// Where a node, whose op is of that kind, acts.
+Queue QueueOf(const Node& node, OpKind kind);
 
 // Reasons of order between nodes: data, what a node says that it comes after, and "mutate after all reads".
 struct Precedence {
@@ -42,6 +43,11 @@ struct Precedence {
 
 // The variables that a node overwrites, as values; empty for most.
 using Mutations = std::vector<std::vector<ValueId>>;
+
+// Pairs of users of a value that was loaded from a tier, the first of which must run before the second: those that only
+// read it, then those that overwrite it, one after the other, then those that store it. `users` ascend.
+std::vector<std::pair<NodeId, NodeId>> OrderOfOverwriting(const Graph& graph, const OpRegistry& ops, ValueId value,
+                                                          const std::vector<NodeId>& users, const Mutations& mutations);
 
 // InvalidArgument if an op is not in the registry.
 absl::StatusOr<Mutations> FindMutations(const Graph& graph, const OpRegistry& ops);

@@ -1,15 +1,19 @@
 #include "compiler/plan/variables.h"
 
+#include "oneflow_core/tiers.h"
+
 namespace oneflow {
 namespace {
 
 PlannedVariable Plan(const Node& node, const Value& value) {
+  const TierKind* const tier = TierOf(node.attrs);
   return {.name = node.name,
           .type = value.type,
           .dist = *value.dist,
           .init = node.attrs.String("init", "zeros"),
           .role = RoleOfVariable(node.attrs),
           .use = node.role == Role::kUpdate ? MemoryUse::kOptimizer : MemoryUse::kWeights,
+          .zone = tier == nullptr ? kPrivateZone : tier->zone,
           .num_bytes = ShardBytes(value.type, *value.dist),
           .offsets = {}};
 }
@@ -25,6 +29,11 @@ absl::Status AddVariables(const Graph& graph, const OpRegistry& ops, VariableTab
       continue;
     }
     const PlannedVariable& known = table.variables[it->second];
+    if (known.zone != Plan(node, value).zone) {
+      return absl::InternalError(
+          absl::StrCat("graph '", graph.name(), "': ", Where(node), ": lies in the ", TierName(TierOf(node.attrs)),
+                       "'s memory, but in an earlier graph in the ", ZoneName(known.zone), " zone"));
+    }
     if (known.type != value.type || known.dist != *value.dist) {
       return absl::InvalidArgumentError(absl::StrCat(
           "graph '", graph.name(), "': ", Where(node), ": is ", value.type.ToString(), " ", value.dist->ToString(),
@@ -66,7 +75,7 @@ absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& g
     for (const int c : classes.In(variable.dist.placement)) {
       int64_t& used = table.num_bytes[c][static_cast<int>(variable.zone)];
       variable.offsets[c] = used;
-      used += Room(variable.num_bytes);
+      used += RoomIn(variable.zone, variable.num_bytes);
     }
   }
   return table;

@@ -37,6 +37,12 @@ constexpr int64_t Room(int64_t bytes) {
   return lines >= kLarge && lines % kPage == 0 ? lines + 3 * kAlignment : lines;
 }
 
+// The same in any zone: in a file they begin and end with whole blocks.
+constexpr int64_t RoomIn(Zone zone, int64_t bytes) {
+  if (!ZoneKindOf(zone).in_file) return Room(bytes);
+  return (bytes + kFileBlock - 1) / kFileBlock * kFileBlock;
+}
+
 struct PlannedVariable {
   std::string name;
   TensorType type;

@@ -1,5 +1,7 @@
 #include "compiler/select/memory_demand.h"
 
+#include "oneflow_core/tiers.h"
+
 namespace oneflow {
 namespace {
 
@@ -14,7 +16,8 @@ void AddMade(const Graph& graph, const SearchProblem& problem, NodeId node, Memo
 void AddAll(const Graph& graph, const OpRegistry& ops, const SearchProblem& problem, OpKind op, MemoryKind kind,
             MemoryDemand& demand) {
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    if (ops.Is(graph.node(id).op, op)) AddMade(graph, problem, id, kind, demand);
+    const Node& node = graph.node(id);
+    if (ops.Is(node.op, op) && TierOf(node.attrs) == nullptr) AddMade(graph, problem, id, kind, demand);
   }
 }
 

@@ -1,6 +1,7 @@
 // The memory of ranks in a step, as far as layouts decide it: the demand behind limits on memory.
 //
-//   variables    weights, optimizer state and other state, as they lie
+//   variables    weights, optimizer state and other state, as they lie; not those that lie in a tier below the device's
+//                memory
 //   sums         sums over micro-batches, as they lie; they last from the first micro-batch to the last
 //   activations  values that forward nodes make and backward nodes read, once in each type in which they are read, of
 //                one micro-batch: the schedule decides later how many are in flight. Values that backward computes

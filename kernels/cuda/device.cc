@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -63,6 +64,7 @@ class CudaDevice final : public DeviceContext {
       if (event != nullptr) cudaEventDestroy(event);
     }
     for (void* area : areas_) cudaFree(area);
+    for (void* area : host_areas_) cudaFreeHost(area);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
@@ -99,6 +101,20 @@ class CudaDevice final : public DeviceContext {
     }
     std::lock_guard<std::mutex> lock(mutex_);
     areas_.push_back(data);
+    return data;
+  }
+
+  void* AllocateOnHost(size_t num_bytes) override {
+    const CurrentDevice current(index_);
+    if (current.error() != nullptr) return nullptr;
+    void* data = nullptr;
+    if (cudaHostAlloc(&data, std::max<size_t>(num_bytes, 1), cudaHostAllocPortable) != cudaSuccess) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    std::memset(data, 0, num_bytes);
+    std::lock_guard<std::mutex> lock(mutex_);
+    host_areas_.push_back(data);
     return data;
   }
 
@@ -169,6 +185,10 @@ class CudaDevice final : public DeviceContext {
   const char* CopyRows(const CopyRowsArgs& args) override {
     return cuda::CopyRows(stream_, {BoxOf(args.box), args.rows, args.counts, args.source_packed, args.target_packed});
   }
+  const char* Move(void* to, const void* from, size_t num_bytes) override {
+    return ErrorText(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, stream_));
+  }
+
   const char* FillZero(void* target, size_t num_bytes) override {
     return num_bytes == 0 ? nullptr : ErrorText(cudaMemsetAsync(target, 0, num_bytes, stream_));
   }
@@ -201,7 +221,7 @@ class CudaDevice final : public DeviceContext {
   std::optional<cuda::EventPool> events_;
   std::optional<cuda::TransferStreams> transfer_streams_;
   std::mutex mutex_;
-  std::vector<void*> areas_;  // guarded by mutex_
+  std::vector<void*> areas_, host_areas_;  // guarded by mutex_
 };
 
 }  // namespace

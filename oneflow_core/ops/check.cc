@@ -1,6 +1,7 @@
 #include "oneflow_core/ops/check.h"
 
 #include "absl/strings/str_join.h"
+#include "oneflow_core/tiers.h"
 
 namespace oneflow::ops {
 namespace {
@@ -246,6 +247,12 @@ AttrMap Unrounded(AttrMap attrs, DType dtype) {
 
 AttrMap ShapeOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
   return With(attrs, "shape", outputs[0].dims.dims());
+}
+
+absl::Status CheckTier(const AttrMap& attrs) {
+  OF_ASSIGN_OR_RETURN(const std::string tier, StringAttr(attrs, kTierAttr));
+  if (FindTier(tier) != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("attribute 'tier' is '", tier, "', which is no tier"));
 }
 
 std::vector<int> BlocksByElement(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,

@@ -80,6 +80,9 @@ absl::StatusOr<DType> ProductDType(const AttrMap& attrs, DType operands);
 // Of a random op: absent, the user's string, or the integer that the compiler made of it.
 absl::Status CheckKeyAttr(const AttrMap& attrs);
 
+// The attribute `tier` names one.
+absl::Status CheckTier(const AttrMap& attrs);
+
 // The result of inference. Fails if a type has more elements than a 64-bit offset can safely address.
 absl::StatusOr<Types> Outputs(Types types);
 

@@ -57,6 +57,19 @@ absl::StatusOr<Types> InferFetch(const InferContext& c) {
   return Outputs({});
 }
 
+absl::StatusOr<Types> InferTierCopy(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckTier(c.attrs));
+  return InferSame<kAny>(c);
+}
+
+// The output has no elements: it is there when the copy is.
+absl::StatusOr<Types> InferStoreInTier(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckTier(c.attrs));
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"v"}, {"x"}}));
+  OF_RETURN_IF_ERROR(CheckSame("v", c.inputs[0], "x", c.inputs[1]));
+  return Outputs({{DType::kBool, {0}}});
+}
+
 absl::StatusOr<Types> InferAssign(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"v"}, {"x"}}));
   OF_RETURN_IF_ERROR(CheckSame("v", c.inputs[0], "x", c.inputs[1]));
@@ -109,6 +122,9 @@ void AddPlumbingOps(OpRegistry& registry) {
                 .averages = {0},
                 .has_effect = true,
                 .ragged = RaggedUse::kPads});
+  registry.Add({.name = "from_tier", .kind = OpKind::kLoad, .infer = InferTierCopy});
+  registry.Add({.name = "to_tier", .kind = OpKind::kStore, .infer = InferTierCopy});
+  registry.Add({.name = "store_in_tier", .kind = OpKind::kStore, .infer = InferStoreInTier, .mutates = {0}});
   registry.Add({.name = "assign", .rule = "...,...->", .infer = InferAssign, .mutates = {0}});
   registry.Add({.name = "increment", .rule_for = IncrementRule, .infer = InferIncrement, .mutates = {0}});
 }

@@ -11,6 +11,7 @@
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ops/read_data.h"
+#include "oneflow_core/tiers.h"
 
 namespace oneflow::ops {
 namespace {
@@ -61,6 +62,7 @@ absl::StatusOr<Types> InferVariable(const InferContext& c) {
     return absl::InvalidArgumentError(
         absl::StrCat("the variable is trainable but ", type.ToString(), "; only floating variables have gradients"));
   }
+  if (c.attrs.Has(kTierAttr)) OF_RETURN_IF_ERROR(CheckTier(c.attrs));
   OF_ASSIGN_OR_RETURN(Types outputs, Outputs({type}));
   OF_RETURN_IF_ERROR(CheckInit(init, type));
   return outputs;

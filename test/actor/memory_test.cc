@@ -88,5 +88,19 @@ TEST(JobMemoryTest, GivesEveryRankItsZones) {
   EXPECT_EQ(memory.Base(2, kSharedZone)[7], 3);
 }
 
+TEST(JobMemoryTest, ADiskTierHasAddressesAndNoMemory) {
+  TestDevice device;
+  pb::Rank sizes;
+  MutableZone(sizes, kHostZone).set_bytes(100);
+  MutableZone(sizes, kDiskZone).set_bytes(3 * kFileBlock);
+  JobMemory memory(1, ::testing::TempDir());
+  ASSERT_OK(memory.Allocate(0, sizes, device));
+  EXPECT_TRUE(memory.HostMayTouch(0, kHostZone));
+  EXPECT_FALSE(memory.HostMayTouch(0, kDiskZone));
+  ASSERT_NE(memory.disk(0), nullptr);
+  EXPECT_TRUE(memory.disk(0)->Holds(memory.Base(0, kDiskZone) + 2 * kFileBlock));
+  EXPECT_FALSE(memory.disk(0)->Holds(memory.Base(0, kHostZone)));
+}
+
 }  // namespace
 }  // namespace oneflow

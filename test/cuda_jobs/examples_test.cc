@@ -88,6 +88,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Example{"gpt_dp2_tp2", {}}, Example{"gpt_pp2_dp2", {}}, Example{"gpt_meshes", {}},
                       Example{"gpt_co2", {"sync.co2.tau=2", "sync.co2.warmup_steps=1"}}, Example{"gpt_zero3", {}},
                       Example{"gpt_context", {"model.gpt.context=64"}},
+                      Example{"gpt_offload",
+                              {"offload=[{what: OPTIMIZER tier: DISK unit_mb: 0.01 least_kb: 0}, "
+                               "{what: WEIGHTS tier: HOST unit_mb: 0.01 least_kb: 0}, "
+                               "{what: ACTIVATIONS tier: HOST unit_mb: 0.01 least_kb: 0}]"}},
                       Example{"gpt_lgreco", {"compress.adaptive={every: 1 window: 1}", "compress.warmup_steps=1"}},
                       Example{"masha", {}},
                       Example{"fashion_mnist",

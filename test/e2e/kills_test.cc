@@ -37,7 +37,7 @@ struct KilledJob {
 constexpr KilledJob kExamples[] = {
     {"gpt_dp2_tp2", true},        {"gpt_pp2_dp2", true},        {"gpt_meshes", true}, {"fashion_mnist", false},
     {"mlp_fashion_mnist", false}, {"margin_classifier", false}, {"wide_deep", false}, {"gpt_co2", true},
-    {"gpt_zero3", true}};
+    {"gpt_zero3", true},          {"gpt_offload", true}};
 
 // What may happen to a process, and what is said of it beside its number.
 struct Fate {

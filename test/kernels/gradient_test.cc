@@ -224,7 +224,7 @@ TEST(GradientTest, EveryOpWithAGradientHasACase) {
 
 TEST(GradientTest, EveryOpThatComputesHasAReference) {
   const OpRegistry ops = StandardOps();
-  const std::set<std::string> plumbing = {"variable", "read_data", "boxing"};
+  const std::set<std::string> plumbing = {"variable", "read_data", "boxing", "from_tier", "to_tier", "store_in_tier"};
   const std::vector<std::string> names = ReferenceOps();
   const std::set<std::string> known(names.begin(), names.end());
   for (const auto& [name, op] : ops.all()) {

@@ -31,6 +31,7 @@ struct Outcome {
   EngineStats stats;
   int64_t predicted_bytes = 0;
   int64_t planned_bytes = 0;
+  int64_t tier_bytes = 0;                              // below the devices' memory
   std::map<std::string, std::string> initial_weights;  // name -> bytes
 };
 
@@ -99,7 +100,10 @@ class LayoutsLaw : public ::testing::Test {
         outcome.predicted_bytes += phase.has_train() ? PredictedBytesMoved(one) * runs : 0;
       }
     }
-    for (const pb::Rank& rank : program.ranks()) outcome.planned_bytes += BytesOfZones(rank);
+    for (const pb::Rank& rank : program.ranks()) {
+      outcome.planned_bytes += BytesOfZones(rank);
+      for (const ZoneKind& kind : kZones) outcome.tier_bytes += kind.of_device ? 0 : BytesOfZone(rank, kind.zone);
+    }
     const auto take = [&](const pb::JobEvent& event) {
       if (event.fetched().plan() == kChoicePlan) {
         outcome.choices[event.fetched().name()].push_back(event.fetched().values(0));

@@ -352,6 +352,36 @@ TEST(MemoryLawTest, StateInPartsSharesNoMoreThanWaitsAllow) {
   }
 }
 
+TEST(MemoryLawTest, TiersShareNoMoreThanWaitsAllow) {
+  const GptConfig config{.vocabulary = 128, .layers = 3, .width = 16, .heads = 2, .context = 8};
+  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
+  std::mt19937 random(1);
+  const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
+  for (int i = 0; i < 16 && !::testing::Test::HasFailure(); ++i) {
+    CompileOptions options;
+    const int dp = 1 + draw(3), tp = 1 + draw(2), pp = 1 + (draw(4) == 0);
+    options.mesh = *Mesh::Create({{"pp", pp}, {"dp", dp}, {"tp", tp}});
+    options.micro_batches = 1 + draw(3);
+    options.ranks_per_process = draw(2) == 0 ? 1 : dp * tp * pp;
+    options.device = draw(3) == 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
+    if (draw(3) == 0) options.zero = ZeroOptions{.stage = 1 + draw(3), .axis = "dp"};
+    if (draw(3) == 0) options.recompute.what = "layers";
+    for (const auto what :
+         {OffloadOptions::What::kOptimizer, OffloadOptions::What::kWeights, OffloadOptions::What::kActivations}) {
+      if (draw(4) == 0) continue;
+      options.offload.push_back({.what = what,
+                                 .tier = &kTiers[draw(2)],
+                                 .prefetch = draw(4),
+                                 .unit_bytes = int64_t{1} << (3 * (2 + draw(4))),
+                                 .least_bytes = draw(2) * 200});
+    }
+    SCOPED_TRACE(absl::StrCat("case ", i, ", ", AxesText(options.mesh.axes()), ", ", options.micro_batches,
+                              " micro-batches, ", options.offload.size(), " offloads"));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
+    EXPECT_GT(CheckLaw(set), 100);
+  }
+}
+
 TEST(MemoryLawTest, SchedulesShareNoMoreThanWaitsAllow) {
   const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 8};
   ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));

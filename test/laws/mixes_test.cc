@@ -77,6 +77,14 @@ Mix Drawn(int seed) {
   }
   if (draw(3) == 0) mix.layout.push_back("recompute.what=layers");
   if (draw(6) == 0) mix.layout.push_back("unfused=true");
+  std::vector<std::string> offloads;
+  for (const char* const what : {"OPTIMIZER", "WEIGHTS", "ACTIVATIONS"}) {
+    if (draw(3) != 0) continue;
+    const char* const units[] = {"0.0005", "0.005", "0.1"};
+    offloads.push_back(absl::StrCat("{what:", what, " tier:", draw(2) == 0 ? "DISK" : "HOST", " least_kb:", draw(2),
+                                    " prefetch:", draw(3), " unit_mb:", units[draw(3)], "}"));
+  }
+  if (!offloads.empty()) mix.layout.push_back(absl::StrCat("offload=[", absl::StrJoin(offloads, ", "), "]"));
   return mix;
 }
 

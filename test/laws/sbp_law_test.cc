@@ -80,8 +80,8 @@ TEST_F(SbpLawTest, EveryOpWithAKernelHasACase) {
     }
   }
   // What the compiler dissolves, and what the runtime does itself.
-  EXPECT_EQ(without_kernel,
-            (std::set<std::string>{"to", "stop_gradient", "boxing", "fetch", "variable", "read_data", "choose_codes"}));
+  EXPECT_EQ(without_kernel, (std::set<std::string>{"to", "stop_gradient", "boxing", "fetch", "variable", "read_data",
+                                                   "choose_codes", "from_tier", "to_tier", "store_in_tier"}));
 }
 
 TEST_F(SbpLawTest, EverySignatureHoldsOnOneAxis) {

@@ -49,6 +49,15 @@ TEST(ZonesTest, ZonesBehindTheLastAreEmpty) {
   EXPECT_EQ(VariableBytesOfZones(sizes), 25);
 }
 
+TEST(ZonesTest, TiersTakeNothingOfTheDevice) {
+  Sizes sizes;
+  MutableZone(sizes, kPrivateZone) = {7, 5};
+  MutableZone(sizes, kDiskZone) = {4096, 4096};
+  EXPECT_EQ(BytesOfZones(sizes), 7);
+  EXPECT_EQ(VariableBytesOfZones(sizes), 5);
+  EXPECT_EQ(BytesOfZone(sizes, kDiskZone), 4096);
+}
+
 // Peers map what they read, and nobody else may write where acts of a rank put what only they use.
 TEST(ZonesTest, PeersDoNotReadTheWorkZone) { EXPECT_FALSE(ZoneKindOf(kWorkZone).peers_read); }
 

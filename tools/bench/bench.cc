@@ -30,6 +30,7 @@
 #include "tools/bench/links.h"
 #include "tools/bench/loader_credits.h"
 #include "tools/bench/measurement.h"
+#include "tools/bench/offload.h"
 #include "tools/bench/op_table.h"
 #include "tools/bench/overlap.h"
 #include "tools/bench/own_runs.h"
@@ -129,6 +130,7 @@ constexpr struct {
     {"start-up", MakeStartUpCase},
     {"tiles", MakeTilesCase},
     {"zero", MakeZeroCase},
+    {"offload", MakeOffloadCase},
     {"context", MakeContextCase},
 };
 

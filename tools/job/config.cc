@@ -164,11 +164,11 @@ absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config, 
     message = message->GetReflection()->MutableMessage(message, field);
   }
   std::string text;
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+  const bool is_list = field->is_repeated() && absl::StartsWith(value, "[");
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !is_list) {
     text = absl::StrCat(field->name(),
                         value.empty() || value.front() != '{' ? absl::StrCat("{", value, "}") : std::string(value));
-  } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !IsQuoted(value) &&
-             !(field->is_repeated() && absl::StartsWith(value, "["))) {
+  } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !IsQuoted(value) && !is_list) {
     text = absl::StrCat(field->name(), ": ", QuoteText(value));
   } else {
     text = absl::StrCat(field->name(), ": ", value);

@@ -26,8 +26,8 @@ struct SourcedConfig {
 absl::StatusOr<SourcedConfig> ParseConfig(absl::string_view text, const std::string& file);
 
 // Applies "train.steps=20", "model.gpt.dropout=0.1", "model.mlp.widths=[64,32]", "save_weights=/tmp/w",
-// "data.csv.features=['a', 'b']", "evaluate={every:5}". InvalidArgument naming the override, the message, and the
-// fields it has, or the value and the type wanted.
+// "data.csv.features=['a', 'b']", "evaluate={every:5}", "cluster.hosts=[{count:1}, {count:2}]". InvalidArgument naming
+// the override, the message, and the fields it has, or the value and the type wanted.
 absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config);
 // The same of what the user has written elsewhere, as `place` says.
 absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config, const std::string& place);

@@ -60,6 +60,12 @@ absl::StatusOr<DeviceSpeeds> Row(const pb::DeviceSpeeds& row) {
   speeds.act_s = row.act_us() * 1e-6;
   OF_ASSIGN_OR_RETURN(speeds.same_process, LinkOf(row.within_process(), "within_process"));
   OF_ASSIGN_OR_RETURN(speeds.same_host, LinkOf(row.within_host(), "within_host"));
+  if (row.has_host_tier()) {
+    OF_ASSIGN_OR_RETURN(speeds.host_tier, LinkOf(row.host_tier(), "host_tier"));
+  }
+  if (row.has_disk_tier()) {
+    OF_ASSIGN_OR_RETURN(speeds.disk_tier, LinkOf(row.disk_tier(), "disk_tier"));
+  }
   OF_ASSIGN_OR_RETURN(speeds.product_efficiency, EfficiencyOf(row.product_efficiency(), "product_efficiency"));
   OF_ASSIGN_OR_RETURN(speeds.memory_efficiency, EfficiencyOf(row.memory_efficiency(), "memory_efficiency"));
   speeds.hides_memory = !row.memory_on_top();
@@ -115,6 +121,8 @@ std::string DeviceTableText(const std::vector<DeviceSpeeds>& table) {
     row.set_act_us(speeds.act_s * 1e6);
     Write(speeds.same_process, *row.mutable_within_process());
     Write(speeds.same_host, *row.mutable_within_host());
+    Write(speeds.host_tier, *row.mutable_host_tier());
+    Write(speeds.disk_tier, *row.mutable_disk_tier());
     Write(speeds.product_efficiency, *row.mutable_product_efficiency());
     Write(speeds.memory_efficiency, *row.mutable_memory_efficiency());
     row.set_memory_on_top(!speeds.hides_memory);

@@ -27,6 +27,7 @@
 #include "tools/job/field_rules.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
+#include "tools/job/offload.h"
 #include "tools/job/optimizer.h"
 #include "tools/job/outputs.h"
 #include "tools/job/phases.h"
@@ -93,6 +94,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
   options.compress = CompressOf(config);
   options.local_training = LocalTrainingOf(config);
   options.zero = ZeroOf(config);
+  options.offload = OffloadOf(config);
   if (const std::string& attention = config.sequence().attention(); !attention.empty()) {
     options.rings = attention == "ring"   ? RingUse::kWherePossible
                     : attention == "both" ? RingUse::kOuter
@@ -284,6 +286,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const Evalua
   job.spec.set_seed(seed);
   if (c.has_checkpoint()) *job.spec.mutable_checkpoint() = MakeCheckpointRule(c.checkpoint());
   job.spec.set_tensorboard(c.tensorboard());
+  job.spec.set_offload_folder(c.offload_folder());
   job.spec.set_uncaptured(c.uncaptured() || c.check_replicas());  // which looks at the device's memory at every node
   job.spec.set_tensorboard_histograms_every(c.tensorboard_histograms_every());
   if (c.has_stall()) {

@@ -16,6 +16,7 @@
 #include "tools/job/custom.h"
 #include "tools/job/field_rules.h"
 #include "tools/job/meshes.h"
+#include "tools/job/offload.h"
 #include "tools/job/optimizer.h"
 #include "tools/job/points.h"
 #include "tools/job/ramp.h"
@@ -140,6 +141,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   if (check.status().ok()) CheckSync(c, check);
   if (check.status().ok()) CheckCompress(c, check);
   if (check.status().ok()) CheckZero(c, check);
+  if (check.status().ok()) CheckOffload(c, check);
   if (check.status().ok()) CheckPoints(c, check);
   CheckOptimizer(train.optimizer(), check);
   check.Require(!train.has_lora() || !train.lora().match().empty(), "train.lora.match", "is missing");

@@ -40,6 +40,7 @@ TEST(InstructionKindsTest, TheCheckOfEachKindRefusesAnInstructionWithoutContents
       {pb::Instruction::READ, "it has no outputs"},
       {pb::Instruction::FETCH, "a fetch has one input, not 0"},
       {pb::Instruction::CALL, "it names no op"},
+      {pb::Instruction::MOVE, "a move has one input or two, and one output, not 0 and 0"},
   };
   for (const InstructionKind& row : InstructionKinds()) {
     SCOPED_TRACE(pb::Instruction::Kind_Name(row.kind));

@@ -91,6 +91,9 @@ OpFacts Facts() {
                {[](Operands d) { return StepMean(d.F32({}), d.F32({})); }, "step_mean", "f32[]"}};
   facts.without_gradient = {{"stop_gradient", "ends it"},
                             {"boxing", "only the compiler adds it"},
+                            {"from_tier", "only the compiler adds it"},
+                            {"to_tier", "only the compiler adds it"},
+                            {"store_in_tier", "only the compiler adds it"},
                             {"accumulate", "only the compiler adds it"},
                             {"fetch", "a sink"},
                             {"assign", "a sink"},

@@ -10,6 +10,7 @@ EngineOptions EngineOptionsOf(const pb::JobSpec& spec) {
   options.profile = spec.profile();
   options.capture = !spec.uncaptured();
   options.trace_bytes = spec.trace_bytes();
+  options.tier_folder = spec.offload_folder();
   options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
   if (spec.stall().seconds() > 0) options.stall_seconds = spec.stall().seconds();
   return options;

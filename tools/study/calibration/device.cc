@@ -14,7 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "actor/mailbox.h"
 #include "actor/memory.h"
+#include "actor/tier_file.h"
 #include "actor/transport/message_ring.h"
+#include "glog/logging.h"
 #include "kernels/device.h"
 #include "kernels/kernel.h"
 #include "sbp/device_kinds.h"
@@ -22,6 +24,7 @@
 #include "tools/job/device_table.h"
 #include "tools/job/median.h"
 #include "tools/job/outputs.h"
+#include "tools/study/calibration/disk_tier.h"
 #include "tools/study/calibration/operand_values.h"
 
 namespace oneflow {
@@ -291,6 +294,11 @@ absl::StatusOr<DeviceSpeeds> MeasureDevice(DeviceKind kind, int cores) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceContext> device, OpenDevice(kind, cores));
   OF_ASSIGN_OR_RETURN(DeviceSpeeds speeds, MeasureKernelRates(*device, kind, Which::kMedian));
   if (kind == DeviceKind::kCpu) OF_RETURN_IF_ERROR(MeasureLinks(speeds));
+  if (const absl::StatusOr<double> disk = DiskTierBytesPerS(TierFile::UsualFolder()); disk.ok()) {
+    speeds.disk_tier.beta_s_per_byte = 1 / *disk;
+  } else {
+    LOG(WARNING) << "the disk keeps the figures of a usual one: " << disk.status().message();
+  }
   return speeds;
 }
 

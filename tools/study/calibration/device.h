@@ -7,6 +7,7 @@
 //   within process  a message through a mailbox to another thread; the copy of 16 MiB that another thread wrote
 //   within host     a message through a ring in memory that is mapped twice; the same copy, as processes share memory
 //   an act          a message there and back
+//   disk tier       256 MiB read and as many written at once, in the folder for temporary files
 //
 // Of a cuda device products and memory are measured; its links take two devices, and keep the figures of the usual one.
 #pragma once

@@ -70,6 +70,7 @@ int64_t PredictedSenderLink(const Topology& topology, int from, int to, int send
 }
 
 ActCost PredictedCost(const Topology& topology, const PredictedAct& act, int rank) {
+  if (act.on_disk) return {act.ns, act.link_ns, 2 * int64_t{topology.num_ranks()} + rank - topology.DeviceOf(rank)};
   const int64_t card = act.devices_of_card == 0 ? -1 : rank - topology.DeviceOf(rank) % act.devices_of_card;
   return {act.ns, act.link_ns, card};
 }
@@ -106,6 +107,13 @@ void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruct
   if (instruction.kind() == pb::Instruction::COPY) return AddCopy(instruction, actor.rank(), cost);
   if (instruction.kind() == pb::Instruction::COLLECTIVE) return AddCollective(instruction, actor.rank(), cost);
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
+  if (instruction.kind() == pb::Instruction::MOVE) {
+    cost.on_disk = !QueueKindOf(actor.queue()).launches;
+    const Link& link = cost.on_disk ? device.disk_tier : device.host_tier;
+    const double seconds = link.alpha_s + link.beta_s_per_byte * BytesOf(instruction.inputs(0));
+    (cost.on_disk ? cost.link_ns : cost.ns) += Ns(seconds);
+    return;
+  }
   OpWork work = WorkOf(instruction, ops_);
   if (bytes >= 0) work.bytes = bytes;
   const bool calls = instruction.kind() == pb::Instruction::CALL;

@@ -29,10 +29,11 @@ struct PredictedAct {
   int64_t ns = 0;
   int64_t link_ns = 0;
   int devices_of_card = 0;  // that share the card, which also carries what lands for it; 0: it takes none
+  bool on_disk = false;     // the transfer is one of the host's disk
 };
 
 // On a rank: cards are dealt out to the host's devices in their order, and the first device of a card gives it its
-// number.
+// number. Numbers of disks, one for each host, are behind those of cards that receive and that send.
 ActCost PredictedCost(const Topology& topology, const PredictedAct& act, int rank);
 
 // Of a message between two ranks, and of so many bytes that come with it.

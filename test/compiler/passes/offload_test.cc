@@ -1,0 +1,191 @@
+#include <map>
+#include <set>
+
+#include "compiler/lower/compile.h"
+#include "oneflow_core/tiers.h"
+#include "proto/plan.pb.h"
+#include "test/compiler/passes/testing.h"
+
+namespace oneflow::testing {
+namespace {
+
+using What = OffloadOptions::What;
+
+// Layers of 64 x 64, of samples, without biases; all of them with the first and the last, which are smaller.
+Graph Products(int layers) {
+  GraphBuilder b(Ops(), "train");
+  const Samples samples = ReadSamples(b, 8);
+  Tensor x = MatMul(samples.rows, Weight(b, "w0", {16, 64}));
+  for (int i = 1; i < layers - 1; ++i) x = MatMul(Tanh(x), Weight(b, absl::StrCat("w", i), {64, 64}));
+  x = Tanh(MatMul(Tanh(x), Weight(b, "last", {64, 4})));
+  const Tensor loss = ReduceMean(Mul(x, x));
+  b.SetLoss(loss);
+  Fetch(loss, "loss");
+  return *b.Finish();
+}
+
+OffloadOptions OnDisk(What what, int prefetch, int64_t unit_bytes = 1) {
+  return {.what = what, .tier = FindTier("disk"), .prefetch = prefetch, .unit_bytes = unit_bytes};
+}
+
+CompileOptions WithOffload(std::vector<OffloadOptions> offload) {
+  CompileOptions options = Options({});
+  options.optimizer.rule = "adamw";
+  options.offload = std::move(offload);
+  return options;
+}
+
+absl::StatusOr<Graph> Offloaded(const CompileOptions& options) {
+  VariableDists variables;
+  return RunPasses(Products(12), options, Ops(), variables);
+}
+
+std::vector<NodeId> OfKind(const Graph& graph, OpKind kind) {
+  std::vector<NodeId> nodes;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (Ops().Is(graph.node(id).op, kind)) nodes.push_back(id);
+  }
+  return nodes;
+}
+
+bool Has(const std::vector<ValueId>& values, ValueId value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+TEST(OffloadTest, WhatAnUpdateOverwritesIsLoadedAndStored) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kOptimizer, 1)})));
+  std::map<NodeId, NodeId> load_of, store_of;  // by variable
+  for (const NodeId id : OfKind(graph, OpKind::kLoad)) {
+    const NodeId variable = graph.value(graph.node(id).inputs[0]).producer;
+    EXPECT_EQ(graph.node(variable).attrs.String("tier"), "disk");
+    EXPECT_TRUE(load_of.emplace(variable, id).second) << "once";
+  }
+  for (const NodeId id : OfKind(graph, OpKind::kStore)) {
+    store_of.emplace(graph.value(graph.node(id).inputs[0]).producer, id);
+  }
+  EXPECT_EQ(load_of.size(), 24u) << "two moments of each weight";
+  ASSERT_EQ(store_of.size(), load_of.size());
+  for (const auto& [variable, load] : load_of) {
+    const ValueId loaded = graph.node(load).outputs[0];
+    EXPECT_EQ(graph.node(store_of.at(variable)).inputs[1], loaded);
+    const std::vector<NodeId> users = graph.Consumers()[loaded];
+    ASSERT_EQ(users.size(), 2u) << "the update and the store";
+    for (const NodeId user : users) EXPECT_EQ(graph.node(user).unit, graph.node(load).unit);
+  }
+}
+
+TEST(OffloadTest, UnitsWaitForOneAnother) {
+  for (const int prefetch : {0, 1, 3}) {
+    ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kOptimizer, prefetch)})));
+    std::map<int, std::vector<ValueId>> stored;  // by unit
+    for (const NodeId id : OfKind(graph, OpKind::kStore)) {
+      stored[graph.node(id).unit].push_back(graph.node(id).outputs[0]);
+    }
+    ASSERT_EQ(stored.size(), 12u);
+    const int first = stored.begin()->first;
+    int waiting = 0;
+    for (const NodeId id : OfKind(graph, OpKind::kLoad)) {
+      const auto before = stored.find(graph.node(id).unit - 1 - prefetch);
+      if (before == stored.end()) {
+        EXPECT_LE(graph.node(id).unit, first + prefetch);
+        continue;
+      }
+      ++waiting;
+      for (const ValueId done : before->second) EXPECT_TRUE(Has(graph.node(id).after, done)) << graph.node(id).name;
+    }
+    EXPECT_EQ(waiting, 2 * (12 - 1 - prefetch));
+  }
+}
+
+TEST(OffloadTest, SmallVariablesAndNumbersStay) {
+  OffloadOptions large = OnDisk(What::kOptimizer, 1);
+  large.least_bytes = 64 * 64 * 4;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({large})));
+  EXPECT_EQ(OfKind(graph, OpKind::kLoad).size(), 20u)
+      << "neither the first and the last weight, nor the number of the step";
+}
+
+TEST(OffloadTest, WeightsAreLoadedForEachUse) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kWeights, 0)})));
+  std::map<StepPart, int> loads;
+  for (const NodeId id : OfKind(graph, OpKind::kLoad)) ++loads[PartOf(graph.node(id).role)];
+  EXPECT_EQ(loads,
+            (std::map<StepPart, int>{{StepPart::kForward, 12}, {StepPart::kBackward, 11}, {StepPart::kUpdate, 12}}))
+      << "no gradient goes through the first weight";
+  EXPECT_EQ(OfKind(graph, OpKind::kStore).size(), 12u);
+}
+
+TEST(OffloadTest, TheLastUnitsOfForwardStay) {
+  for (const int prefetch : {0, 2}) {
+    ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kActivations, prefetch)})));
+    const std::vector<NodeId> stores = OfKind(graph, OpKind::kStore), loads = OfKind(graph, OpKind::kLoad);
+    EXPECT_EQ(stores.size(), loads.size());
+    EXPECT_GT(stores.size(), 8u);
+    std::set<ValueId> stored;
+    for (const NodeId id : stores) stored.insert(graph.node(id).inputs[0]);
+    const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
+    int kept = 0;
+    for (ValueId value = 0; value < graph.num_values(); ++value) {
+      const NodeId maker = graph.value(value).producer;
+      const bool of_forward = IsForward(graph.node(maker)) && Ops().Is(graph.node(maker).op, OpKind::kCompute);
+      const bool read = std::any_of(consumers[value].begin(), consumers[value].end(),
+                                    [&](NodeId id) { return IsBackward(graph.node(id)); });
+      kept += of_forward && read;
+      EXPECT_FALSE(of_forward && read && stored.count(value) > 0) << "backward reads what was loaded";
+    }
+    EXPECT_LE(kept, 1 + prefetch);
+  }
+}
+
+// Of one class of ranks.
+struct Memory {
+  int64_t device = 0, disk = 0;
+};
+Memory MemoryOf(const CompileOptions& options) {
+  const absl::StatusOr<pb::PlanSet> plan = Compile({Products(42)}, options, Ops());
+  EXPECT_OK(plan.status());
+  if (!plan.ok()) return {};
+  return {BytesOfZones(plan->classes(0)), BytesOfZone(plan->classes(0), kDiskZone)};
+}
+
+TEST(OffloadTest, DevicesNeedLessMemory) {
+  const Memory plain = MemoryOf(WithOffload({}));
+  EXPECT_EQ(plain.disk, 0);
+  Memory before = plain;
+  for (const int prefetch : {3, 1, 0}) {
+    const Memory memory = MemoryOf(WithOffload({OnDisk(What::kOptimizer, prefetch)}));
+    EXPECT_LT(memory.device, before.device) << prefetch;
+    EXPECT_EQ(memory.disk, 2 * (4096 + 40 * 16384 + 4096)) << "whole blocks";
+    before = memory;
+  }
+  EXPECT_LT(before.device, plain.device - 2 * 36 * 16384) << "a few units of forty are there";
+  const Memory both = MemoryOf(WithOffload({OnDisk(What::kOptimizer, 0), OnDisk(What::kWeights, 0)}));
+  EXPECT_LT(both.device, before.device - 30 * 16384);
+  EXPECT_EQ(both.disk, 3 * (4096 + 40 * 16384 + 4096));
+}
+
+TEST(OffloadTest, AVariableMaySayItselfWhereItLies) {
+  GraphBuilder b(Ops(), "train");
+  const Tensor w = Weight(b, "w", {16, 64}).KeptIn("host");
+  const Tensor x = Tanh(MatMul(Tanh(MatMul(ReadSamples(b, 8).rows, w)), Weight(b, "other", {64, 4})));
+  const Tensor loss = ReduceMean(Mul(x, x));
+  b.SetLoss(loss);
+  Fetch(loss, "loss");
+  VariableDists variables;
+  ASSERT_OK_AND_ASSIGN(const Graph boxed, RunPasses(*b.Finish(), WithOffload({}), Ops(), variables));
+  EXPECT_EQ(OfKind(boxed, OpKind::kLoad).size(), 2u) << "for forward and the update";
+  EXPECT_EQ(OfKind(boxed, OpKind::kStore).size(), 1u);
+}
+
+TEST(OffloadTest, OnlyVariablesAreKeptAndOnlyInTiers) {
+  GraphBuilder tape(Ops(), "train");
+  Weight(tape, "w", {16, 64}).KeptIn("tape");
+  EXPECT_THAT(tape.Finish(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'tape', which is no tier")));
+  GraphBuilder value(Ops(), "train");
+  Tanh(Weight(value, "w", {16, 64})).KeptIn("disk");
+  EXPECT_THAT(value.Finish(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'disk', but only variables are kept")));
+}
+
+}  // namespace
+}  // namespace oneflow::testing

@@ -1,0 +1,53 @@
+#include "tools/job/offload.h"
+
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "tools/job/field_rules.h"
+
+namespace oneflow {
+namespace {
+
+OffloadOptions::What KindOfOffload(pb::Offload::What what) {
+  return what == pb::Offload::WEIGHTS       ? OffloadOptions::What::kWeights
+         : what == pb::Offload::ACTIVATIONS ? OffloadOptions::What::kActivations
+                                            : OffloadOptions::What::kOptimizer;
+}
+
+}  // namespace
+
+void CheckOffload(const pb::JobConfig& config, Checker& check) {
+  std::set<int> seen;
+  bool uses_disk = false;
+  for (int i = 0; i < config.offload_size(); ++i) {
+    const pb::Offload& offload = config.offload(i);
+    const std::string field = absl::StrCat("offload[", i, "]");
+    const std::string what = pb::Offload::What_Name(offload.what());
+    check.Require(offload.what() != pb::Offload::UNSAID, absl::StrCat(field, ".what"),
+                  "is missing: OPTIMIZER, WEIGHTS or ACTIVATIONS");
+    check.Require(offload.tier() != pb::Offload::UNKNOWN, absl::StrCat(field, ".tier"), "is missing: HOST or DISK");
+    check.Require(seen.insert(offload.what()).second, field, absl::StrCat(what, " is already in an offload before"));
+    uses_disk = uses_disk || offload.tier() == pb::Offload::DISK;
+  }
+  const bool is_late = config.has_sync() && WithDefaults(config.sync().co2()).delay() > 0;
+  check.Require(config.offload().empty() || !is_late, "offload",
+                "not with means that travel beside training (sync.co2.delay > 0), which do so in memory");
+  check.Require(uses_disk || config.offload_folder().empty(), "offload_folder",
+                absl::StrCat("is '", config.offload_folder(), "', but no offload has tier: DISK"));
+}
+
+std::vector<OffloadOptions> OffloadOf(const pb::JobConfig& config) {
+  std::vector<OffloadOptions> options;
+  for (const pb::Offload& said : config.offload()) {
+    const pb::Offload offload = WithDefaults(said);
+    options.push_back({.what = KindOfOffload(offload.what()),
+                       .tier = FindTier(absl::AsciiStrToLower(pb::Offload::Tier_Name(offload.tier()))),
+                       .prefetch = offload.prefetch(),
+                       .unit_bytes = static_cast<int64_t>(offload.unit_mb() * 1e6),
+                       .least_bytes = static_cast<int64_t>(offload.least_kb() * 1e3)});
+  }
+  return options;
+}
+
+}  // namespace oneflow
