@@ -40,6 +40,9 @@ absl::Status CheckPlace(const pb::Program& program, const pb::Register& reg, int
     return Malformed(reg.initially_filled(), " of ", reg.slots(), " slots are filled at the beginning");
   }
   if (!IsZone(reg.zone())) return Malformed("zone ", reg.zone(), " is unknown");
+  if (!ZoneKindOf(reg.zone()).of_device && reg.shipments_size() > 0) {
+    return Malformed("it is sent to other hosts, but lies in the ", ZoneName(reg.zone()), " zone");
+  }
   if (reg.slot_bytes() < 0 || reg.slot_bytes() > kMaxBytes || reg.slot_stride() < 0 || reg.slot_stride() > kMaxBytes ||
       (reg.slot_stride() != 0 && reg.slot_stride() < reg.slot_bytes())) {
     return Malformed("slots of ", reg.slot_bytes(), " bytes at a distance of ", reg.slot_stride());

@@ -44,6 +44,9 @@ absl::Status CheckPlaceOfCounts(const pb::Register& its, const pb::Parcel& parce
   }
   constexpr auto kSize = static_cast<int64_t>(sizeof(int32_t));
   const int64_t places = its.offset() | its.slot_stride() | counts.offset();
+  if (!IsZone(its.zone()) || !ZoneKindOf(its.zone()).of_device) {
+    return Malformed("lie in zone ", its.zone(), ", which no device has");
+  }
   if (!Inside(counts.offset(), 0, its.slot_bytes()) || places % kSize != 0) {
     return Malformed("begin at ", counts.offset(), " of ", its.slot_bytes(), " bytes");
   }

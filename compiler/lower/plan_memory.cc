@@ -64,9 +64,11 @@ std::string Remedy(const pb::ClassMemory& memory) {
   }
   if (most == nullptr) return "";
   if (most->what() == "activations" || most->what() == "transfers" || most->what() == "scratch") {
-    return "More micro-batches, a smaller batch or a larger tp make activations smaller";
+    return "More micro-batches, a smaller batch or a larger tp make activations smaller; recompute and offload keep "
+           "fewer";
   }
-  return "A larger tp or pp, or variables split over dp (cluster.variable_bytes_per_device), make them smaller";
+  return "A larger tp or pp, or variables split over dp (zero, cluster.variable_bytes_per_device), make them smaller; "
+         "offload keeps them elsewhere";
 }
 
 absl::Status TooMuch(const pb::PlanSet& set, int rank, int rank_class, absl::string_view whose, int64_t needed,

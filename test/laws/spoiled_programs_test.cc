@@ -113,7 +113,7 @@ class Spoiler {
 };
 
 // Convolution, pooling, attention, normalisation, ragged rows that travel, and losses, trained.
-absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh, int hosts) {
+absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh, int hosts, bool in_tiers) {
   GraphBuilder b(ops, "train");
   const PrototypeData data{.classes = 4, .samples = 64, .height = 6, .width = 6, .noise = 0.3};
   const Batch batch = ReadPrototypeBatch(b, data, DataSplit::kTrain, 4);
@@ -137,6 +137,13 @@ absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh,
   options.ranks_per_process = options.mesh.size() / hosts;
   options.hosts = {{.count = hosts, .devices = options.ranks_per_process}};
   options.micro_batches = 2;
+  if (in_tiers) {
+    const OffloadOptions disk = {.tier = FindTier("disk"), .unit_bytes = 100};
+    options.offload = {disk, disk, disk};
+    options.offload[1].what = OffloadOptions::What::kWeights;
+    options.offload[1].tier = FindTier("host");
+    options.offload[2].what = OffloadOptions::What::kActivations;
+  }
   OF_ASSIGN_OR_RETURN(pb::Program program, CompileSpelledOut({std::move(graph)}, options, ops));
   for (pb::Rank& rank : *program.mutable_ranks()) rank.set_process(0);
   return program;
@@ -145,7 +152,9 @@ absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh,
 // Whether its zones are about as large as they were.
 bool IsSmall(const pb::Program& program) {
   for (const pb::Rank& rank : program.ranks()) {
-    if (BytesOfZone(rank, kPrivateZone) > (1 << 22) || BytesOfZone(rank, kSharedZone) > (1 << 22)) return false;
+    for (const ZoneKind& kind : kZones) {
+      if (BytesOfZone(rank, kind.zone) > (1 << 22)) return false;
+    }
   }
   return true;
 }
@@ -165,9 +174,11 @@ TEST(SpoiledProgramsTest, NeverCrashAnEngine) {
   struct World {
     std::vector<Axis> mesh;
     int hosts;
+    bool in_tiers = false;
   };
-  for (const auto& [mesh, hosts] : {World{{}, 1}, World{{{"dp", 2}}, 1}, World{{{"dp", 2}}, 2}}) {
-    ASSERT_OK_AND_ASSIGN(const pb::Program good, Train(ops, mesh, hosts));
+  for (const auto& [mesh, hosts, in_tiers] :
+       {World{{}, 1}, World{{{"dp", 2}}, 1}, World{{{"dp", 2}}, 2}, World{{}, 1, true}}) {
+    ASSERT_OK_AND_ASSIGN(const pb::Program good, Train(ops, mesh, hosts, in_tiers));
     for (int seed = first; seed < first + count; ++seed) {
       pb::Program program = good;
       const std::string change = Spoiler(static_cast<uint64_t>(seed)).Spoil(program);
