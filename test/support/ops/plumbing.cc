@@ -17,6 +17,12 @@ step_mean(f32[] f32[]) = f32[]
 step_mean(f32[1] f32[]) ! total is f32[1] but must have 0 dimensions
 boxing(i32[2]) = i32[2]
 boxing(i32[2] i32[2]) ! takes 1 inputs (x) but is given 2
+from_tier(f32[2]) {tier=disk} = f32[2]
+from_tier(f32[2]) ! attribute 'tier' is missing
+to_tier(bf16[2]) {tier=host} = bf16[2]
+to_tier(bf16[2]) {tier=tape} ! attribute 'tier' is 'tape', which is no tier
+store_in_tier(f32[2] f32[2]) {tier=disk} = bool[0]
+store_in_tier(f32[2] f32[3]) {tier=disk} ! v is f32[2], x is f32[3]; they must be the same
 accumulate(f32[2,3]) = f32[2,3]
 accumulate(bool[2]) ! x is bool[2] but must be floating, i32 or i64
 fetch(i32[]) {name=token} =
