@@ -52,7 +52,7 @@ const struct {
      [](auto& s) { MutableZone(*s.mutable_ranks(0), kPrivateZone).set_bytes(-1); }},
     {"rank 0: variables take 8 bytes of the private zone of 0",
      [](auto& s) { MutableZone(*s.mutable_ranks(0), kPrivateZone).set_variable_bytes(8); }},
-    {"rank 0: 3 zones; there are 2", [](auto& s) { MutableZone(*s.mutable_ranks(0), kNumZones); }},
+    {"rank 0: 5 zones; there are 4", [](auto& s) { MutableZone(*s.mutable_ranks(0), kNumZones); }},
     {"variable '': it has no name", [](auto& s) { s.mutable_variables(0)->clear_name(); }},
     {"variable 'w': the name is used twice", [](auto& s) { *s.add_variables() = s.variables(0); }},
     {"variable 'w': dimensions [-8] are no shape", [](auto& s) { s.mutable_variables(0)->set_dims(0, -8); }},
@@ -95,7 +95,7 @@ const struct {
     {"register 0 'x': consumer 3: it has no such input", [](auto& s) { reg(s, 0)->add_consumers(kSink); }},
     {"register 0 'x': its producer's rank 7 is not one of 2", [](auto& s) { actor(s, kSource)->set_rank(7); }},
     {"actor 4 '': rank -1 is not one of 2", [](auto& s) { s.mutable_plans(0)->add_actors()->set_rank(-1); }},
-    {"actor 3 'sink': queue 7 is not one of 4", [](auto& s) { actor(s, 3)->set_queue(7); }},
+    {"actor 3 'sink': queue 9 is not one of 8", [](auto& s) { actor(s, 3)->set_queue(9); }},
     {"actor 3 'sink': 5 acts per step; the plan has 2 micro-batches",
      [](auto& s) {
        actor(s, kSink)->set_acts_per_step(5);

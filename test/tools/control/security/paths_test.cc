@@ -136,7 +136,7 @@ TEST_F(AllowedPathsTest, EveryPathOfASpecIsLookedAt) {
     if (!allowed_.Check(spec, pb::Program()).ok()) refused.insert(text);
   }
   EXPECT_THAT(refused, ::testing::UnorderedElementsAre("weights", "checkpoint.path", "resume_from", "tensorboard",
-                                                       "phases.save.path", "phases.trace.path"));
+                                                       "offload_folder", "phases.save.path", "phases.trace.path"));
 }
 
 TEST_F(AllowedPathsTest, AFolderThatIsNotThereIsAMistake) {
