@@ -81,6 +81,32 @@ absl::Status WriteShard(const ShardMemory& memory, const Fn& fill) {
   return Checked(memory.device.CopyFromHost(memory.data, host.data(), memory.num_bytes));
 }
 
+// Initial values of a shard that lies in a file, a piece at a time: memory for all of it is what the host may not have.
+absl::Status InitialiseInFile(const TensorType& type, const Init& init, uint64_t key, const pb::Shard& shard,
+                              const ShardMemory& memory) {
+  constexpr int64_t kPieceBytes = 64 * kFileBlock;
+  const int64_t size = static_cast<int64_t>(SizeOf(type.dtype)), capacity = kPieceBytes / size;
+  std::vector<char> piece(static_cast<size_t>(std::min(kPieceBytes, memory.num_bytes)));
+  char* place = memory.data;
+  int64_t filled = 0;
+  const auto flush = [&] {
+    const int64_t bytes = std::exchange(filled, 0) * size;
+    return bytes == 0 ? absl::OkStatus() : memory.file->Write(std::exchange(place, place + bytes), bytes, piece.data());
+  };
+  OF_RETURN_IF_ERROR(ForEachRun(type.shape, shard, [&](int64_t logical, int64_t, int64_t length) {
+    while (length > 0) {
+      const int64_t count = std::min(length, capacity - filled);
+      FillInitial(init, key, logical, count, type.dtype, piece.data(), filled);
+      logical += count;
+      length -= count;
+      filled += count;
+      if (filled == capacity) OF_RETURN_IF_ERROR(flush());
+    }
+    return absl::OkStatus();
+  }));
+  return flush();
+}
+
 // Lets `use` read the shard in the same way.
 template <typename Fn>
 absl::Status ReadShard(const ShardMemory& memory, const Fn& use) {
@@ -150,10 +176,11 @@ absl::Status Variables::Initialise(int rank) const {
       if (shard.rank() != rank) return absl::OkStatus();
       // An optimizer's state, twice as large as weights, need not come from the host.
       if (init.kind == Init::Kind::kConstant && init.value == 0 && !memory.host_may_touch) {
-        if (memory.file != nullptr) return absl::OkStatus();  // files begin with zeros
+        if (memory.file != nullptr) return absl::OkStatus();  // a file begins with zeros
         OF_RETURN_IF_ERROR(Checked(memory.device.BindThread()));
         return Checked(memory.device.FillZero(memory.data, static_cast<size_t>(memory.num_bytes)));
       }
+      if (memory.file != nullptr) return InitialiseInFile(type, init, key, shard, memory);
       return WriteShard(memory, [&](char* host) {
         return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
           FillInitial(init, key, logical, length, type.dtype, host, local);
