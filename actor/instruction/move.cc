@@ -61,6 +61,15 @@ int ZoneOf(const pb::Plan& plan, const pb::Operand& x) {
   return x.register_() >= 0 ? plan.registers(x.register_()).zone() : x.zone();
 }
 
+// Places in another rank's file are no memory, and other ranks' memory is not written.
+absl::Status CheckIsOwn(const Unbound& unbound, const pb::Operand& x) {
+  if (x.register_() < 0) return absl::OkStatus();
+  const int rank = unbound.plan.actors(unbound.plan.registers(x.register_()).producer()).rank();
+  if (rank == unbound.actor.rank()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("register ", x.register_(), " lies on rank ", rank,
+                                                 "; a move stays on rank ", unbound.actor.rank()));
+}
+
 }  // namespace
 
 absl::Status CheckMove(const Unchecked& unchecked) {
@@ -78,6 +87,8 @@ absl::Status CheckMove(const Unchecked& unchecked) {
 
 BoundOrError BindMove(Unbound unbound) {
   const pb::Instruction& in = unbound.instruction;
+  for (const pb::Operand& x : in.inputs()) OF_RETURN_IF_ERROR(CheckIsOwn(unbound, x));
+  for (const pb::Operand& x : in.outputs()) OF_RETURN_IF_ERROR(CheckIsOwn(unbound, x));
   const int from = ZoneOf(unbound.plan, in.inputs(in.inputs_size() - 1));
   const int to = ZoneOf(unbound.plan, in.inputs_size() == 2 ? in.inputs(0) : in.outputs(0));
   if (ZoneKindOf(from).of_device == ZoneKindOf(to).of_device) {

@@ -177,7 +177,7 @@ TEST(SpoiledProgramsTest, NeverCrashAnEngine) {
     bool in_tiers = false;
   };
   for (const auto& [mesh, hosts, in_tiers] :
-       {World{{}, 1}, World{{{"dp", 2}}, 1}, World{{{"dp", 2}}, 2}, World{{}, 1, true}}) {
+       {World{{}, 1}, World{{{"dp", 2}}, 1}, World{{{"dp", 2}}, 2}, World{{}, 1, true}, World{{{"dp", 2}}, 1, true}}) {
     ASSERT_OK_AND_ASSIGN(const pb::Program good, Train(ops, mesh, hosts, in_tiers));
     for (int seed = first; seed < first + count; ++seed) {
       pb::Program program = good;
