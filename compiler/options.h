@@ -104,12 +104,15 @@ struct OffloadOptions {
   int64_t unit_bytes = 32'000'000;  // at which a unit is full, which is loaded at once
   // Of a variable, on all ranks together, or of a rank's part of an activation: smaller ones stay on the device.
   int64_t least_bytes = 0;
+  // Only if a plan without it takes more bytes of a device (lower/offload_cap.h); 0: in any case.
+  int64_t memory_bytes = 0;
 };
 
 // The floating types in which the job computes (passes/mixed_precision.cc). Variables are f32 in any case.
 struct PrecisionOptions {
-  DType compute = DType::kFloat32;  // of products and the ops that follow them, unless the model says otherwise
-  DType reduce = DType::kFloat32;   // of addends on several ranks
+  DType compute = DType::kFloat32;     // of products and the ops that follow them, unless the model says otherwise
+  DType reduce = DType::kFloat32;      // of addends on several ranks
+  DType accumulate = DType::kFloat32;  // of gradients' sums over micro-batches; narrow: the type of `reduce`
   // The scale of the loss where something is computed in f16 (passes/loss_scale.h): its first value, and the number of
   // steps without overflow after which it doubles.
   double initial_scale = 65536;
@@ -226,6 +229,7 @@ struct CompileOptions {
   std::optional<ZeroOptions> zero;                     // none: ranks that read other samples have copies of the state
   std::vector<OffloadOptions> offload;                 // at most one of each kind
   RingUse rings = RingUse::kByCost;
+  bool sequence_parallel = false;  // values between products with split weights lie split by tokens
   uint64_t seed = 1;
   // Scratch memory of the kernels that will run; the plan reserves it. Empty: kernels allocate their own at load.
   KernelScratch kernel_scratch;

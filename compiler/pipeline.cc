@@ -45,11 +45,12 @@ constexpr Pass kPipeline[] = {
     {"key-random-ops", KeyRandomOps},  // the first
     {"read-averages", ReadAverages},
     {"name-axes", NameAxes},
+    {"sequence-parallel", SequenceParallel},
     {"mixed-precision", MixPrecision},
     {"autodiff", Autodiff},
-    {"round-addends", RoundAddends},
     {"average-fetches", AverageFetches},
     {"split-states", SplitStates},
+    {"round-addends", RoundAddends},
     {"compress-gradients", CompressGradients},
     {"mean-gradients", MeanGradients},
     {"optimizer", AddOptimizer},

@@ -25,8 +25,8 @@ struct CopyRegionArgs {
   // Whether to combine with what the target holds (target = target reduce source) or to overwrite it.
   bool accumulate = false;
   Reduction reduce = Reduction::kSum;
-  // First elements of further boxes, with the strides of the source. They are combined with it in this order, and the
-  // target is written once. The host must be able to address them.
+  // First elements of further boxes, with the strides of the source. They are combined with it in this order, sums of
+  // narrow types as f32, and the target is written once. The host must be able to address them.
   std::span<const void* const> addends = {};
 };
 

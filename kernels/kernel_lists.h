@@ -73,7 +73,7 @@
       {"arange", DType::kInt32, Arange<int32_t>}, {"arange", DType::kInt64, Arange<int64_t>},             \
       OF_TYPED_KERNELS("literal", Literal, nullptr, PrepareLiteral), OF_UNTYPED_KERNEL("assign", Assign), \
       {"step_mean", DType::kFloat32, StepMean}, {"increment", DType::kInt64, Increment},                  \
-      {"accumulate", DType::kFloat32, Accumulate}, {"accumulate", DType::kInt32, Accumulate}, {           \
+      OF_FLOAT_KERNEL("accumulate", Accumulate), {"accumulate", DType::kInt32, Accumulate}, {             \
     "accumulate", DType::kInt64, Accumulate                                                               \
   }
 

@@ -4,6 +4,8 @@
 #include <functional>
 #include <queue>
 
+#include "glog/logging.h"
+
 namespace oneflow {
 
 const char* Name(Role role) {
@@ -72,7 +74,7 @@ int Graph::SegmentOfKind(int segment, absl::string_view kind) const {
   return segment;
 }
 
-void Graph::Rebuild(const std::vector<bool>& keep) {
+std::vector<NodeId> Graph::Sorted() const {
   std::vector<int> missing(nodes_.size(), 0);
   std::vector<std::vector<NodeId>> waiters = Consumers();
   for (NodeId id = 0; id < num_nodes(); ++id) {
@@ -83,18 +85,28 @@ void Graph::Rebuild(const std::vector<bool>& keep) {
   for (NodeId id = 0; id < num_nodes(); ++id) {
     if (missing[id] == 0) ready.push(id);
   }
-  std::vector<Node> nodes;
-  std::vector<Value> values;
-  std::vector<NodeId> moved(nodes_.size(), -1);
-  std::vector<ValueId> renumbered(values_.size(), -1);
+  std::vector<NodeId> sorted;
+  sorted.reserve(nodes_.size());
   while (!ready.empty()) {
-    const NodeId id = ready.top();
+    sorted.push_back(ready.top());
     ready.pop();
-    for (ValueId output : nodes_[id].outputs) {
+    for (ValueId output : nodes_[sorted.back()].outputs) {
       for (NodeId waiter : waiters[output]) {
         if (--missing[waiter] == 0) ready.push(waiter);
       }
     }
+  }
+  return sorted;
+}
+
+void Graph::Rebuild(const std::vector<bool>& keep) {
+  const std::vector<NodeId> sorted = Sorted();
+  CHECK_EQ(sorted.size(), nodes_.size()) << "graph '" << name_ << "' has a cycle";
+  std::vector<Node> nodes;
+  std::vector<Value> values;
+  std::vector<NodeId> moved(nodes_.size(), -1);
+  std::vector<ValueId> renumbered(values_.size(), -1);
+  for (NodeId id : sorted) {
     if (!keep[id]) continue;
     Node node = std::move(nodes_[id]);
     for (ValueId& input : node.inputs) input = renumbered[input];

@@ -123,9 +123,12 @@ class Graph {
   // For every value the nodes that read it, in id order, once per reading input.
   std::vector<std::vector<NodeId>> Consumers() const;
 
-  // Sorts nodes topologically (ties by old id), drops those with `keep` false, renumbers nodes and values. Nodes that
+  // All nodes, each behind what it reads and waits for (`after`), ties by id; without those on a cycle or behind one.
+  std::vector<NodeId> Sorted() const;
+
+  // Puts nodes in the order of `Sorted`, drops those with `keep` false, renumbers nodes and values. Nodes that
   // served a dropped node serve none; nodes that waited for one wait no more. REQUIRES: no kept node reads a
-  // dropped one; the graph has no cycle.
+  // dropped one; the graph has no cycle (it ends the process: what would be dropped silently is missed by nobody).
   void Rebuild(const std::vector<bool>& keep);
 
   // By id; parents have smaller ids.

@@ -66,6 +66,12 @@ DistType Restrict(const DistType& dist, const std::vector<int>& fixed) {
   return {Placement(std::move(axes), std::move(places)), std::move(sbp)};
 }
 
+// Ranks have one another's places, and nothing else changes.
+bool IsTurned(const DistType& from, const DistType& to) {
+  return from.placement != to.placement && from.sbp == to.sbp && from.placement.num_axes() <= 32 &&
+         HasRanksOf(from.placement, to.placement);
+}
+
 }  // namespace
 
 BoxingGroup GroupOf(const Shape& shape, const DistType& from, const DistType& to, int rank) {
@@ -116,13 +122,14 @@ bool IsLocal(const DistType& from, const DistType& to) {
 }
 
 std::optional<BoxingReach> ReachOf(const Shape& shape, const DistType& from, const DistType& to) {
-  const bool turned = from.placement != to.placement && from.sbp == to.sbp && from.placement.num_axes() <= 32 &&
-                      HasRanksOf(from.placement, to.placement);
-  if (turned) {
+  if (IsTurned(from, to)) {
     BoxingReach reach = {.some = true};
+    std::vector<int64_t> least = shape.dims();  // of what a rank has
     for (int a = 0; a < from.placement.num_axes(); ++a) {
       if (!AgreeAlong(from.placement, a, to.placement, a)) reach.axes |= uint32_t{1} << a;
+      if (from.sbp[a].is_split()) least[from.sbp[a].dim()] /= from.placement.axes()[a].size;
     }
+    reach.one = std::count(least.begin(), least.end(), 0) == 0;
     return reach;
   }
   if (from.placement != to.placement || from.placement.num_axes() > 32 || shape.count() == 0) return std::nullopt;
@@ -142,6 +149,13 @@ std::optional<BoxingReach> ReachOf(const Shape& shape, const DistType& from, con
     if (!from.sbp[a].is_broadcast()) reach.axes |= uint32_t{1} << a;
   }
   return reach;
+}
+
+std::vector<std::pair<int, int>> TurnOf(const Placement& from, const Placement& to) {
+  std::vector<std::pair<int, int>> turn;
+  for (int i = 0; i < from.size(); ++i) turn.emplace_back(to.ranks()[i], from.ranks()[i]);
+  std::sort(turn.begin(), turn.end());
+  return turn;
 }
 
 }  // namespace oneflow

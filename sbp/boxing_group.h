@@ -39,10 +39,14 @@ bool IsLocal(const DistType& from, const DistType& to);
 struct BoxingReach {
   uint32_t axes = 0;  // bit a: along axis a of the placement
   bool some = false;  // some of these ranks only, and not itself
+  bool one = false;   // one other rank each, and none has nothing (TurnOf)
 };
 
 // Nothing if no such rule is known: placements of other axes or ranks, shards that may be empty, dimensions split by
 // several axes, values that become P. Where ranks have one another's places, and nothing else changes: some ranks.
 std::optional<BoxingReach> ReachOf(const Shape& shape, const DistType& from, const DistType& to);
+
+// Where ranks have one another's places: pairs of a rank and the one that it reads, ascending.
+std::vector<std::pair<int, int>> TurnOf(const Placement& from, const Placement& to);
 
 }  // namespace oneflow

@@ -31,6 +31,9 @@ struct Signature {
   // No rank can make its outputs of its inputs alone: ranks along the axis pass inputs on in a ring, and the op becomes
   // several (compiler/passes/ring_attention.cc). Along axes for sequences only.
   bool is_ring = false;
+  // How much each rank then does depends on the data, as with documents of any length; another signature of the axis
+  // lets all do the same.
+  bool is_uneven = false;
   // "S(0),B->S(0)".
   std::string ToString() const;
   bool operator==(const Signature& o) const { return inputs == o.inputs && outputs == o.outputs; }

@@ -14,6 +14,7 @@
 #include "compiler/lower/library_memory.h"
 #include "compiler/lower/lower.h"
 #include "compiler/lower/memory_cap.h"
+#include "compiler/lower/offload_cap.h"
 #include "compiler/lower/plan_memory.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/wait_graph.h"
@@ -166,13 +167,12 @@ absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.meshes, "a mesh is"));
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.slots, "slots are"));
   OF_RETURN_IF_ERROR(CheckHavePlans(program, options.own_steps, "steps are"));
-  if (options.recompute.memory_bytes > 0) {
-    const BoxGraphs box = [&](const CompileOptions& with, std::vector<std::string>* of_these) {
-      return BoxGraphsOf(program, with, ops, of_these);
-    };
-    return CompileUnderCap(box, options, ops, warnings);
-  }
-  OF_ASSIGN_OR_RETURN(const std::vector<BoxedGraph> boxed, BoxGraphsOf(program, options, ops, warnings));
+  const BoxGraphs box = [&](const CompileOptions& with, std::vector<std::string>* of_these) {
+    return BoxGraphsOf(program, with, ops, of_these);
+  };
+  if (options.recompute.memory_bytes > 0) return CompileUnderCap(box, options, ops, warnings);
+  if (HasOffloadCap(options)) return CompileUnderOffloadCap(box, options, ops, warnings);
+  OF_ASSIGN_OR_RETURN(const std::vector<BoxedGraph> boxed, box(options, warnings));
   return CompileBoxed(boxed, options, ops);
 }
 

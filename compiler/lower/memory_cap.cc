@@ -295,6 +295,12 @@ class CapSearch {
 
 }  // namespace
 
+int64_t MostBytesOfDevice(const pb::PlanSet& plan) {
+  int64_t most = 0;
+  for (const pb::RankClass& ranks : plan.classes()) most = std::max(most, BytesOfDevice(ranks));
+  return most;
+}
+
 absl::StatusOr<pb::PlanSet> CompileUnderCap(const BoxGraphs& box, const CompileOptions& options, const OpRegistry& ops,
                                             std::vector<std::string>* warnings) {
   CapSearch search(box, options, ops);
@@ -305,11 +311,9 @@ absl::StatusOr<pb::PlanSet> CompileUnderCap(const BoxGraphs& box, const CompileO
   with.recompute.segments = chosen;
   OF_ASSIGN_OR_RETURN(const std::vector<BoxedGraph> boxed, box(with, warnings));
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileBoxed(boxed, with, ops));
-  int64_t most = 0;
-  for (const pb::RankClass& ranks : plan.classes()) most = std::max(most, BytesOfDevice(ranks));
   if (warnings != nullptr && !chosen.empty()) {
     warnings->push_back(absl::StrCat("recompute.memory: ", chosen.size(), " '", search.what(),
-                                     "' are computed again, so that a device takes ", most, " of ",
+                                     "' are computed again, so that a device takes ", MostBytesOfDevice(plan), " of ",
                                      options.recompute.memory_bytes, " bytes"));
   }
   return plan;

@@ -26,4 +26,7 @@ using BoxGraphs =
 absl::StatusOr<pb::PlanSet> CompileUnderCap(const BoxGraphs& box, const CompileOptions& options, const OpRegistry& ops,
                                             std::vector<std::string>* warnings);
 
+// What the fullest device takes.
+int64_t MostBytesOfDevice(const pb::PlanSet& plan);
+
 }  // namespace oneflow

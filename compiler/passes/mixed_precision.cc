@@ -13,28 +13,13 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/passes/add_cast.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/ragged.h"
 #include "oneflow_core/unique_names.h"
 
 namespace oneflow {
 namespace {
-
-// Adds `value` as `dtype`. The cast serves what the value's producer serves; it runs where `reader` wishes to, and
-// errors name the line of `reader`.
-ValueId AddCast(Graph& graph, ValueId value, DType dtype, const Node& reader, UniqueNames& names) {
-  const Node& producer = graph.node(graph.value(value).producer);
-  Node node;
-  node.op = "cast";
-  node.name = names.Make(absl::StrCat(producer.name, "/", Name(dtype)));
-  node.attrs = {{"dtype", std::string(Name(dtype))}};
-  node.inputs = WithCounts(graph, value);
-  node.source = reader.source;
-  node.at = reader.at;
-  CopyProvenance(producer, node);
-  const TensorType type{dtype, graph.value(value).type.shape, graph.value(value).type.ragged};
-  return graph.node(graph.AddNode(std::move(node), {type})).outputs[0];
-}
 
 class Mixer {
  public:
@@ -129,24 +114,6 @@ class Mixer {
 };
 
 }  // namespace
-
-absl::StatusOr<bool> RoundAddends(Graph& graph, PassContext& context) {
-  const DType reduce = context.options.precision.reduce;
-  if (!IsNarrow(reduce)) return false;
-  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    Node& node = graph.node(id);
-    if (!context.ops.Is(node.op, OpKind::kCast) || !IsNarrow(graph.value(node.outputs[0]).type.dtype)) continue;
-    if (IsFloating(graph.value(node.inputs[0]).type.dtype)) node.attrs.Set("addends", true);
-  }
-  UniqueNames names(graph);
-  for (const ValueId gradient : VariableGradients(graph)) {
-    if (gradient < 0) continue;
-    const Node producer = graph.node(graph.value(gradient).producer);
-    const ValueId rounded = AddCast(graph, gradient, reduce, producer, names);
-    graph.node(graph.value(rounded).producer).attrs.Set("addends", true);
-  }
-  return true;
-}
 
 absl::StatusOr<bool> MixPrecision(Graph& graph, PassContext& context) {
   bool asked = IsNarrow(context.options.precision.compute);

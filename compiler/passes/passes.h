@@ -36,6 +36,15 @@ absl::StatusOr<bool> ReadAverages(Graph& graph, PassContext& context);
 // InvalidArgument if a place in a role is asked for that several axes have.
 absl::StatusOr<bool> NameAxes(Graph& graph, PassContext& context);
 
+// sequence-parallel, if the options ask for it: between products whose weights lie split along an axis for models,
+// values lie split by tokens.
+//
+//   before   x -> matmul(w "tp:S(1)") -> ...              y -> matmul(v "tp:S(0)") -> ...
+//   after    x -> to "tp:B" -> matmul -> to "tp:S(2)"     y -> matmul -> to "tp:P" -> to "tp:S(1)" -> ...
+//
+// A mesh or model without such products gives a warning.
+absl::StatusOr<bool> SequenceParallel(Graph& graph, PassContext& context);
+
 // mixed-precision: casts the operands of ops to the type that the job asks for, or the model for a part of itself.
 // Variables stay as they are: they are the masters.
 //
@@ -45,9 +54,13 @@ absl::StatusOr<bool> NameAxes(Graph& graph, PassContext& context);
 // Changes nothing where nobody asks for a narrow type.
 absl::StatusOr<bool> MixPrecision(Graph& graph, PassContext& context);
 // round-addends, if the options ask for addends to be reduced in a narrow type: values may be rounded while they are
-// partial, and gradients of variables are rounded before they are reduced.
+// partial, and gradients of variables are rounded before they are reduced: those of a step, or those of each
+// micro-batch where these are reduced, or on request all that are accumulated.
 //
-//   before   ... -> accumulate "w/grad"        after   ... -> accumulate "w/grad" -> cast {addends=true}
+//   before   ... -> accumulate "w/grad"
+//   after    ... -> accumulate "w/grad" -> cast {addends=true}
+//   or       ... -> cast {addends=true} -> cast {dtype=f32} -> accumulate "dp:S(0)"
+//   or       ... -> cast {addends=true} -> accumulate in that type -> ...
 absl::StatusOr<bool> RoundAddends(Graph& graph, PassContext& context);
 // narrow-products: a sum that is only read rounded to a narrow type, on the ranks that make it, is made in that type.
 //

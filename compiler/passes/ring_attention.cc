@@ -20,6 +20,7 @@
 // window makes the steps few.
 //
 // Gradients go the same ways, those of keys and queries back to where these are, to be added. Sums and means are f32.
+#include <algorithm>
 #include <utility>
 
 #include "compiler/passes/passes.h"
@@ -69,7 +70,7 @@ class RingWriter {
       if (part.share > 0) node.attrs.Set("share", int64_t{part.share});
       const Placement there = Turned(*whole.placement, axes, part.step);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (sides[i] == part.moves) node.inputs[i] = Moved(whole.inputs[i], there, node, ends);
+        if (sides[i] == part.moves) node.inputs[i] = Moved(whole.inputs[i], there, whole, node, ends);
       }
       const NodeId added = graph_.AddNode(node, OutputTypes(whole));
       for (size_t i = 0; i < whole.outputs.size(); ++i) {
@@ -96,11 +97,15 @@ class RingWriter {
     return types;
   }
 
-  ValueId Moved(ValueId value, const Placement& there, const Node& reader, const std::vector<ValueId>& ends) {
+  ValueId Moved(ValueId value, const Placement& there, const Node& whole, const Node& reader,
+                const std::vector<ValueId>& ends) {
     const ValueId moved = Move(value, there, reader, "from the ring");
-    // It comes when the rank has its own, so that its place is free until then.
+    // It comes when the rank has its own, and in backward the gradient too, so that its place is free until then.
     std::vector<ValueId>& after = graph_.node(graph_.value(moved).producer).after;
     after = {value};
+    for (const ValueId input : whole.inputs) {
+      if (input != value && IsBackward(graph_.node(graph_.value(input).producer))) after.push_back(input);
+    }
     if (ends.size() > kRingAhead) after.push_back(ends[ends.size() - 1 - kRingAhead]);
     return moved;
   }
@@ -184,6 +189,30 @@ class RingWriter {
   const int num_nodes_;
 };
 
+// The first attention that every rank along an axis for sequences computes all of, because it must, where a way was
+// asked for; or "".
+std::string ComputedByAll(const Graph& graph, const PassContext& context) {
+  if (context.options.rings == RingUse::kByCost) return "";
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    const OpDef& op = *context.ops.Find(node.op);
+    if (op.ring == nullptr) continue;
+    const Layout layout = NodeView::LayoutOf(graph, node);
+    for (int a = 0; a < node.placement->num_axes(); ++a) {
+      const Axis& axis = node.placement->axes()[a];
+      const auto is_whole = [&](const NdSbp& sbp) { return sbp[a].is_broadcast(); };
+      if (axis.size == 1 || !axis.Has(AxisRole::kSequence)) continue;
+      const int64_t heads = node.attrs.Int("kv_heads", node.attrs.Int("heads", 1));
+      const int64_t samples = graph.value(node.inputs[0]).type.shape[0];
+      const bool can_be_divided = heads % axis.size == 0 || samples >= axis.size;  // else cost preferred it
+      if (can_be_divided || !std::all_of(layout.inputs.begin(), layout.inputs.end(), is_whole)) continue;
+      return absl::StrCat(Where(node), " is computed by all ", axis.size, " ranks along '", axis.name,
+                          "', which can divide neither its ", heads, " heads of keys nor its ", samples, " samples");
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<bool> RingAttention(Graph& graph, PassContext& context) {
@@ -193,6 +222,9 @@ absl::StatusOr<bool> RingAttention(Graph& graph, PassContext& context) {
     context.warnings.push_back(absl::StrCat("graph '", graph.name(),
                                             "': sequence.attention changes nothing: the mesh [", AxesText(mesh.axes()),
                                             "] has no axis for sequences"));
+  }
+  if (const std::string whole = ComputedByAll(graph, context); !whole.empty() && graph.is_trained()) {
+    context.warnings.push_back(absl::StrCat("graph '", graph.name(), "': sequence.attention: ", whole));
   }
   return RingWriter(graph, context).Run();
 }

@@ -40,9 +40,8 @@ std::vector<int> EarliestLevels(const Graph& graph, const Order& order, const st
   return level;
 }
 
-// The levels at which gradients of a bucket wait for one another; 0 for all other nodes.
-std::vector<int> LevelsOfBuckets(const Graph& graph, const Order& order) {
-  const std::vector<int> earliest = EarliestLevels(graph, order, std::vector<int>(graph.num_nodes(), 0));
+// The levels at which gradients of a bucket wait for one another; 0 for all other nodes. `earliest`: without that.
+std::vector<int> LevelsOfBuckets(const Graph& graph, const Order& order, const std::vector<int>& earliest) {
   std::vector<int> least(graph.num_nodes(), 0);
   for (const std::vector<NodeId>& bucket : order.buckets.gradients) {
     int level = 0;
@@ -53,7 +52,8 @@ std::vector<int> LevelsOfBuckets(const Graph& graph, const Order& order) {
 }
 
 std::vector<int> FindLevels(const Graph& graph, const Order& order) {
-  std::vector<int> level = EarliestLevels(graph, order, LevelsOfBuckets(graph, order));
+  const std::vector<int> alone = EarliestLevels(graph, order, std::vector<int>(graph.num_nodes(), 0));
+  std::vector<int> level = EarliestLevels(graph, order, LevelsOfBuckets(graph, order, alone));
   std::vector<bool> early(graph.num_nodes(), false);  // may go down to its first reader
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
@@ -71,8 +71,12 @@ std::vector<int> FindLevels(const Graph& graph, const Order& order) {
   for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
     constexpr int kNever = 1 << 30;
     int latest = kNever;
+    const bool in_backward = std::any_of(order.before[*it].begin(), order.before[*it].end(),
+                                         [&](NodeId before) { return IsBackward(graph.node(before)); });
     for (NodeId after : order.after[*it]) {
-      if (!hands_out(after)) latest = std::min(latest, level[after] - (SameKey(graph, order, *it, after) ? 0 : 1));
+      // A gradient does not wait for others of its bucket: it would keep what it is made of.
+      const int begins = order.buckets.gradient[after] && in_backward ? alone[after] : level[after];
+      if (!hands_out(after)) latest = std::min(latest, begins - (SameKey(graph, order, *it, after) ? 0 : 1));
     }
     if (early[*it] && latest != kNever) level[*it] = latest;
   }

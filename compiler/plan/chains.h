@@ -16,8 +16,8 @@
 //
 // Nodes go to the earliest level, with two exceptions that would lengthen lifetimes or mix parts of the step there:
 // nodes without inputs, and nodes of backward and update that need nothing from other such nodes. These go down to
-// their first reader. Gradients on their way to the update, and variables on theirs to their readers, travel in
-// buckets, which cut the chains that make or read them (buckets.h).
+// their first reader, but not with a bucket to its last gradient. Gradients on their way to the update, and variables
+// on theirs to their readers, travel in buckets, which cut the chains that make or read them (buckets.h).
 #pragma once
 
 #include <string>

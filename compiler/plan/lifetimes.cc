@@ -212,6 +212,7 @@ class LifetimeFinder {
     for (const int act : clock_) tick_.push_back(tick_.back() + 1 + NumInstructions(act));
     out_.clocks_[class_] = {std::max(1, tick_.back()), std::vector<int>(tick_.begin(), tick_.end() - 1)};
     covers_.clear();
+    covers_by_turn_.clear();
   }
 
   // The gap before the act at a position, which may lie in another step.
@@ -295,18 +296,23 @@ class LifetimeFinder {
   // act itself ends then.
   std::pair<int64_t, bool> LastTickOf(int act, const Reading& reading) {
     if (clock_.empty() || !reading.reach.has_value() || !IsHere(act)) return {kNever, false};
-    if (*reading.reach != 0) return {CoverOf(act, *reading.reach), false};
+    if (*reading.reach != 0) {
+      int64_t cover = CoverOf(act, CoversOf(*reading.reach));
+      const int back = reading.turn < 0 ? -1 : waits_.undoing(reading.turn);
+      if (back >= 0) cover = std::min(cover, CoverOf(act, CoversByTurn(back)));
+      return {cover, false};
+    }
     if (!reading.own) return {kNever, false};
     if (IsOnClock(act)) return {tick_[position_[act]] + 1 + reading.last_instruction, true};
     return {before_[act] == -kNone ? kNever : GapAt(before_[act]), false};
   }
 
-  // The gap before the first act of the clock that follows the act on all ranks that differ along `axes`.
-  int64_t CoverOf(int act, uint32_t axes) {
+  // The gap before the first act of the clock that follows the act on all ranks that `covers` is of.
+  int64_t CoverOf(int act, const std::vector<int>& covers) {
     const Placement& placement = plan_.actors[waits_.actor_of(act)].placement;
     const int at = alike_before_[act];  // follows it on each single rank
     if (at == -kNone) return kNever;
-    const int cover = CoversOf(axes)[at];
+    const int cover = covers[at];
     if (cover < 0) return kNever;
     for (int p = at; p < cover; ++p) {
       if (plan_.actors[waits_.actor_of(clock_[p % size()])].placement != placement) return kNever;
@@ -317,31 +323,57 @@ class LifetimeFinder {
   // By position on the clock: the first later act that waits, on every rank, for results of this act, or of acts that
   // wait for it, on all ranks that differ along `axes`; -1: none. A boxing brings them, on the clock or beside it.
   const std::vector<int>& CoversOf(uint32_t axes) {
-    const auto [it, inserted] = covers_.try_emplace(axes, std::vector<int>(size(), -1));
+    const auto [it, inserted] = covers_.try_emplace(axes);
     if (!inserted) return it->second;
+    return it->second = Covers([&](int act, const auto& found) {
+             for (const OwnWaits::Wait& wait : waits_.waits(act)) {
+               if (IsHere(wait.on) && GroupWaitedFor(act, wait.on, axes)) found(wait);
+             }
+           });
+  }
+
+  // The same of the one rank that each reads by the turn.
+  const std::vector<int>& CoversByTurn(int turn) {
+    const auto [it, inserted] = covers_by_turn_.try_emplace(turn);
+    if (!inserted) return it->second;
+    return it->second = Covers([&](int act, const auto& found) {
+             for (const OwnWaits::TurnedWait& turned : waits_.turned_waits(act)) {
+               if (turned.turn == turn && IsHere(turned.wait.on) && AreAlike(act, turned.wait.on)) found(turned.wait);
+             }
+           });
+  }
+
+  // `find(act, found)` calls `found` with every wait of an act that counts.
+  template <typename Find>
+  std::vector<int> Covers(Find find) {
     std::vector<int> next(size(), INT_MAX);  // by position of what is brought, round the clock
     for (const int act : acts_here_) {
       if (before_[act] == -kNone) continue;
-      for (const OwnWaits::Wait& wait : waits_.waits(act)) {
-        if (!IsHere(wait.on) || alike_after_[wait.on] == kNone || !GroupWaitedFor(act, wait.on, axes)) continue;
+      find(act, [&](const OwnWaits::Wait& wait) {
+        if (alike_after_[wait.on] == kNone) return;
         const int waiter = before_[act] + (wait.earlier ? size() : 0);
         next[alike_after_[wait.on]] = std::min(next[alike_after_[wait.on]], waiter);
-      }
+      });
     }
+    std::vector<int> covers(size(), -1);
     int cover = INT_MAX;
     for (int p = 2 * size() - 1; p >= 0; --p) {
       const int at = next[p % size()];
       if (at != INT_MAX) cover = std::min(cover, at + (p < size() ? 0 : size()));
-      if (p < size()) it->second[p] = cover != INT_MAX && cover - p < size() ? cover : -1;
+      if (p < size()) covers[p] = cover != INT_MAX && cover - p < size() ? cover : -1;
     }
-    return it->second;
+    return covers;
+  }
+
+  bool AreAlike(int act, int other) const {
+    return plan_.actors[waits_.actor_of(act)].placement == plan_.actors[waits_.actor_of(other)].placement;
   }
 
   // Whether on every rank `act` reads the results of `made` on all ranks that differ along `axes`.
   bool GroupWaitedFor(int act, int made, uint32_t axes) const {
+    if (!AreAlike(act, made)) return false;
     const PhysicalActor& actor = plan_.actors[waits_.actor_of(act)];
     const int maker = waits_.actor_of(made);
-    if (actor.placement != plan_.actors[maker].placement) return false;
     return std::any_of(actor.inputs.begin(), actor.inputs.end(), [&](const PhysicalPort& port) {
       const PhysicalRegister& reg = plan_.registers[port.reg];
       if (reg.producer != maker || reg.initially_filled > 0) return false;
@@ -369,6 +401,7 @@ class LifetimeFinder {
   std::vector<int> alike_after_, alike_before_;
   std::vector<int> in_step_before_, in_step_after_;
   std::map<uint32_t, std::vector<int>> covers_;
+  std::map<int, std::vector<int>> covers_by_turn_;
 };
 
 Lifetimes::Lifetimes(const PlanInput& input, const PhysicalPlan& plan) { LifetimeFinder(input, plan, *this).Run(); }

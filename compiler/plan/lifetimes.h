@@ -11,7 +11,8 @@
 //
 // A register is in use from the first instruction that writes a slot to the last that reads it, on any rank. A reader
 // on another rank is known to be done when a clock act has waited for something that each such reader made afterwards:
-// the next boxing within the group or a larger one. A use whose end has no order lasts all the time.
+// the next boxing within the group or a larger one; in a ring, where one rank reads, the next by which each rank reads
+// the one that reads it. A use whose end has no order lasts all the time.
 //
 // A step is examined with two micro-batches, however many it has. Waits reach from one micro-batch to the next by the
 // same rules, so an order that holds among two holds among all.

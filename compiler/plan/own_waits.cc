@@ -23,6 +23,7 @@ OwnWaits::OwnWaits(const PlanInput& input, const PhysicalPlan& plan) : input_(in
     actor_of_.insert(actor_of_.end(), NumActs(actor), static_cast<int>(first_act_.size()) - 1);
   }
   waits_.resize(actor_of_.size());
+  turned_.resize(actor_of_.size());
   for (size_t a = 0; a < plan.actors.size(); ++a) {
     const int acts = NumActs(plan.actors[a]);
     for (int act = 0; act < acts; ++act) Add(first_act_[a] + act, static_cast<int>(a), act - 1);
@@ -31,18 +32,39 @@ OwnWaits::OwnWaits(const PlanInput& input, const PhysicalPlan& plan) : input_(in
   Sort();
 }
 
-// `act` waits for act `other_act` of an actor, counted from the beginning of this step.
-void OwnWaits::Add(int act, int other, int64_t other_act) {
+// Act `other_act` of an actor, counted from the beginning of this step.
+std::optional<OwnWaits::Wait> OwnWaits::WaitFor(int other, int64_t other_act) const {
   const int64_t steps_back = -FloorDiv(other_act, NumActs(plan_.actors[other]));
-  if (steps_back > 1) return;  // it follows from the wait of the act between
+  if (steps_back > 1) return std::nullopt;  // it follows from the wait of the act between
   const int64_t in_step = other_act + steps_back * NumActs(plan_.actors[other]);
-  waits_[act].push_back({static_cast<int>(first_act_[other] + in_step), steps_back == 1});
+  return Wait{static_cast<int>(first_act_[other] + in_step), steps_back == 1};
 }
 
-Reading OwnWaits::ReadingOf(const PhysicalActor& actor, int id) const {
+void OwnWaits::Add(int act, int other, int64_t other_act) {
+  if (const std::optional<Wait> wait = WaitFor(other, other_act); wait.has_value()) waits_[act].push_back(*wait);
+}
+
+int OwnWaits::NumberOfTurn(const Placement& from, const Placement& to) {
+  const auto [known, is_new] = turn_of_.try_emplace({from, to}, -1);
+  if (!is_new) return known->second;
+  const std::vector<std::pair<int, int>> turn = TurnOf(from, to);
+  const auto [number, is_first] = turns_.try_emplace(turn, static_cast<int>(undoing_.size()));
+  known->second = number->second;
+  if (!is_first) return known->second;
+  std::vector<std::pair<int, int>> back;
+  for (const auto& [reader, read] : turn) back.emplace_back(read, reader);
+  std::sort(back.begin(), back.end());
+  const auto undoing = turns_.find(back);
+  undoing_.push_back(undoing == turns_.end() ? -1 : undoing->second);
+  if (undoing != turns_.end()) undoing_[undoing->second] = known->second;
+  return known->second;
+}
+
+Reading OwnWaits::ReadingOf(const PhysicalActor& actor, int id) {
   const bool sends = actor.senders.has_value();
   Reading reading;
   bool boxed = false, regular = false;
+  std::optional<int> turn;  // of all that read it
   for (size_t i = 0; i < actor.instructions.size(); ++i) {
     const PhysicalInstruction& x = actor.instructions[i];
     const bool reads = std::any_of(x.inputs.begin(), x.inputs.end(), [&](const PhysicalOperand& operand) {
@@ -63,7 +85,11 @@ Reading OwnWaits::ReadingOf(const PhysicalActor& actor, int id) const {
     if (!reach.has_value()) continue;
     if (reading.reach.has_value()) *reading.reach |= reach->axes;
     if (!reach->some) reading.groups.push_back(reach->axes);
+    const DistType& to = *input_.graph.value(node.outputs[0]).dist;
+    const int turn_here = reach->one ? NumberOfTurn(from.dist->placement, to.placement) : -1;
+    turn = turn.value_or(turn_here) == turn_here ? turn_here : -1;
   }
+  if (reading.reach.has_value()) reading.turn = turn.value_or(-1);
   // A register that is no boxing's source is read on its own rank; where ranks send, by those with work to do.
   if (!boxed) reading.own = !sends || regular;
   if (plan_.registers[id].others_only) reading.own = false;
@@ -78,8 +104,14 @@ void OwnWaits::AddRegister(int id) {
   for (const int consumer : reg.consumers) {
     const PhysicalActor& to = plan_.actors[consumer];
     readings.push_back(ReadingOf(to, id));
-    if (!readings.back().own) continue;
     const int to_acts = ActsPerSlot(PortOf(to.inputs, id), to);
+    if (const int turn = readings.back().turn; turn >= 0 && reg.initially_filled == 0) {
+      for (int act = 0; act < NumActs(to); ++act) {
+        const auto wait = WaitFor(reg.producer, (act / to_acts + 1) * from_acts - 1);
+        if (wait.has_value()) turned_[first_act_[consumer] + act].push_back({*wait, turn});
+      }
+    }
+    if (!readings.back().own) continue;
     for (int act = 0; act < NumActs(to); ++act) {
       const int64_t fill = act / to_acts - reg.initially_filled;
       Add(first_act_[consumer] + act, reg.producer, (fill + 1) * from_acts - 1);

@@ -184,7 +184,8 @@ absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const 
   return fitting;
 }
 
-// Rings are for sequences, and as the options have them.
+// Rings are for sequences, and as the options have them. Cost knows no data, so what depends on it is taken only where
+// it is asked for.
 std::vector<Signature> CandidateFinder::Usable(const std::vector<Signature>& all, const std::vector<Axis>& axes,
                                                const Axis& axis) const {
   const auto is_sequence = [](const Axis& other) { return other.Has(AxisRole::kSequence); };
@@ -192,8 +193,11 @@ std::vector<Signature> CandidateFinder::Usable(const std::vector<Signature>& all
   const bool is_left_out =
       rings_ == RingUse::kNever || (rings_ == RingUse::kOuter && last != axes.rend() && last->name == axis.name);
   const bool may_be_rings = is_sequence(axis) && !is_left_out;
+  // Of several such axes the other signature may not be open to all.
+  const bool may_be_uneven = rings_ != RingUse::kByCost || std::count_if(axes.begin(), axes.end(), is_sequence) > 1;
   std::vector<Signature> usable;
   for (const Signature& signature : all) {
+    if (signature.is_uneven && !may_be_uneven) continue;
     if (!signature.is_ring || may_be_rings) usable.push_back(signature);
   }
   const auto is_ring = [](const Signature& signature) { return signature.is_ring; };

@@ -81,11 +81,40 @@ void Run(T* target, const T* source, int64_t n, Combine combine) {
 // with a whole pass for each.
 constexpr int64_t kChunkBytes = 1024;
 
+// Whether several sources are added up as floats, and their sum is rounded once.
+template <typename T, typename Combine>
+constexpr bool kSumsWide = std::is_same_v<Combine, SumOf> && !std::is_same_v<decltype(Widen(T())), T>;
+
+// The sum of the same run of all sources, of at most kChunkBytes of floats.
+template <typename T>
+void SumChunk(T* target, const CopyRegionArgs& args, int64_t offset, int64_t n) {
+  float sum[kChunkBytes / sizeof(float)];
+  const T* const source = static_cast<const T*>(args.source) + offset;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sum[i] = Widen(source[i]);
+  if (args.accumulate) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) sum[i] += Widen(target[i]);
+  }
+  for (const void* const addend : args.addends) {
+    const T* const more = static_cast<const T*>(addend) + offset;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) sum[i] += Widen(more[i]);
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) Narrow(sum[i], target + i);
+}
+
 // The same run of all sources, `offset` elements from their first ones.
 template <typename T, typename Combine>
 void RunOfAll(T* target, const CopyRegionArgs& args, int64_t offset, int64_t n, Combine combine) {
   const T* const source = static_cast<const T*>(args.source) + offset;
   if (args.addends.empty()) return Run(target, source, n, combine);
+  if constexpr (kSumsWide<T, Combine>) {
+    constexpr int64_t kSums = kChunkBytes / sizeof(float);
+    for (int64_t i = 0; i < n; i += kSums) SumChunk(target + i, args, offset + i, std::min(kSums, n - i));
+    return;
+  }
   constexpr int64_t kChunk = kChunkBytes / sizeof(T);
   for (int64_t i = 0; i < n; i += kChunk) {
     const int64_t length = std::min(kChunk, n - i);
@@ -123,6 +152,16 @@ void Tiles(T* target, const T* source, const Dim& a, const Dim& b, Combine combi
 template <typename T, typename Combine>
 void TilesOfAll(T* target, const CopyRegionArgs& args, int64_t offset, const Dim& a, const Dim& b, Combine combine) {
   const T* const source = static_cast<const T*>(args.source) + offset;
+  if constexpr (kSumsWide<T, Combine>) {
+    if (!args.addends.empty()) {
+      for (int64_t i = 0; i < a.extent; ++i) {
+        for (int64_t j = 0; j < b.extent; ++j) {
+          SumChunk(target + i * Target(a) + j * Target(b), args, offset + i * Source(a) + j * Source(b), 1);
+        }
+      }
+      return;
+    }
+  }
   if (args.accumulate || args.addends.empty()) {
     Tiles(target, source, a, b, combine);
   } else {

@@ -40,7 +40,12 @@ Result BatchAndHeads(const RuleContext& context, size_t lse_input, size_t lse_ou
   const int64_t heads_of_q = context.attrs.Int("heads", 1), heads_of_k = context.attrs.Int("kv_heads", heads_of_q);
   const size_t q = lse_input == kNoLse ? 0 : 1;
   std::vector<Signature> signatures;
-  if (heads_of_k % context.axis_size == 0) signatures.push_back(std::move(heads));
+  const bool has_documents = std::any_of(context.inputs.begin(), context.inputs.end(),
+                                         [](const TensorType& x) { return x.dtype == DType::kInt32; });
+  if (heads_of_k % context.axis_size == 0) {
+    signatures.push_back(std::move(heads));
+    tokens.is_uneven = has_documents;  // chunks of long documents have more to attend to
+  }
   const bool has_samples = context.inputs[0].shape[0] >= context.axis_size;
   signatures.insert(has_samples ? signatures.begin() : signatures.end(), std::move(batch));
   const int64_t fewest = std::min(context.inputs[q].shape[1], context.inputs[q + 1].shape[1]);

@@ -53,8 +53,8 @@ TEST(CopyRegionTest, HalfFloatsAreSummedAsFloats) {
   EXPECT_EQ(target, 0x4040);  // bf16 3
 }
 
-TEST(CopyRegionTest, AddendsAreAddedInTheirOrderAndRoundedOneByOne) {
-  // bf16 has 8 bits: 256 + 1 is 256 again, however often, but 1 + 1 + 256 is 258. Long runs are added in chunks.
+TEST(CopyRegionTest, AddendsOfHalvesAreAddedUpAsFloatsAndTheSumIsRoundedOnce) {
+  // bf16 has 8 bits: 256 + 1 is 256 again, however often, but 256 + (1 + 1) is 258. Long runs are added in chunks.
   constexpr int64_t kCount = 5000;
   const std::vector<uint16_t> large(kCount, 0x4380), one(kCount, 0x3f80);
   const Ints extent = {kCount}, stride = {1};
@@ -65,8 +65,19 @@ TEST(CopyRegionTest, AddendsAreAddedInTheirOrderAndRoundedOneByOne) {
                 IsNull());
     return target;
   };
-  EXPECT_THAT(sum(large, {one.data(), one.data()}), Each(0x4380));
+  EXPECT_THAT(sum(large, {one.data(), one.data()}), Each(0x4381));
   EXPECT_THAT(sum(one, {one.data(), large.data()}), Each(0x4381));
+  // Also where the sources run along the other dimension, and where the target counts.
+  const Ints box = {50, 100}, columns = {1, 50}, rows = {100, 1};
+  for (const bool accumulate : {false, true}) {
+    std::vector<uint16_t> target(kCount, 0x3f80);
+    const std::vector<const void*> addends = {one.data(), one.data()};
+    EXPECT_THAT(CopyRegion({DType::kBFloat16, box, large.data(), columns, target.data(), rows, accumulate,
+                            Reduction::kSum, addends}),
+                IsNull());
+    EXPECT_THAT(target, Each(accumulate ? 0x4382 : 0x4381))
+        << accumulate;  // 259 is as near to 258 as to 260, the even one
+  }
 }
 
 TEST(CopyRegionTest, EmptyBoxesTouchNothing) {

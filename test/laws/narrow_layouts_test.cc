@@ -39,8 +39,14 @@ TEST_F(NarrowLayoutsTest, AGptTrainsAlikeUnderEveryLayout) { ExpectSameUnder(InB
 TEST_F(NarrowLayoutsTest, AJobMayAskForRoundedAddends) {
   first_bar_ = 1e-4;
   last_bar_ = 2e-3;
-  ExpectSameUnder(InBf16(Gpt()), {{"mesh={dp:2 tp:2}", "precision.reduce=BF16"},
-                                  {"mesh={pp:2 dp:2}", "train.micro_batches=4", "precision.reduce=BF16"}});
+  const std::string rounds = "precision.reduce=BF16", sums = "precision.accumulate=BF16",
+                    four = "train.micro_batches=4";
+  ExpectSameUnder(InBf16(Gpt()), {{"mesh={dp:2 tp:2}", rounds},
+                                  {"mesh={pp:2 dp:2}", four, rounds},
+                                  {"mesh={dp:4}", four, rounds, "zero={stage:2}"},
+                                  {four, rounds, sums},
+                                  {"mesh={pp:2 dp:2}", four, rounds, sums},
+                                  {"mesh={dp:4}", four, rounds, sums, "zero={stage:3}"}});
 }
 
 // Between stages activations travel as 16 bits; addends as 32, unless a job asks for less.

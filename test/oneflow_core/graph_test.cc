@@ -111,6 +111,14 @@ TEST_F(GraphTest, RebuildKeepsWhatWaitsBehindWhatItWaitsFor) {
   EXPECT_THAT(graph_.node(graph_.FindNode("relu")).after, IsEmpty());
 }
 
+TEST_F(GraphTest, NoNodeOnACycleIsDroppedSilently) {
+  const NodeId relu = graph_.FindNode("relu");
+  ASSERT_EQ(graph_.Sorted().size(), static_cast<size_t>(graph_.num_nodes()));
+  graph_.node(relu).after = {graph_.node(relu).outputs[0]};
+  EXPECT_LT(graph_.Sorted().size(), static_cast<size_t>(graph_.num_nodes()));
+  EXPECT_DEATH(graph_.Rebuild(std::vector<bool>(graph_.num_nodes(), true)), "has a cycle");
+}
+
 TEST_F(GraphTest, FindsTheNearestSegmentOfAKind) {
   graph_.segments = {{"layers"}, {"attention", 0}, {"layers", 1}};
   EXPECT_EQ(graph_.SegmentOfKind(2, "layers"), 2);

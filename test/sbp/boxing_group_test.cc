@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "gmock/gmock.h"
 #include "sbp/boxing.h"
 #include "test/support/status_matchers.h"
 
@@ -139,6 +140,14 @@ TEST(BoxingGroupTest, RingsAreGroups) {
     EXPECT_EQ(step.pieces[index][0].source, index) << "who had the part that lies there now";
   }
   EXPECT_EQ(BytesMoved(type, step), 4 * 4 * 6);
+  const std::optional<BoxingReach> reach = ReachOf(shape, from, to);
+  ASSERT_TRUE(reach.has_value());
+  EXPECT_TRUE(reach->one);
+  using ::testing::ElementsAre;
+  using ::testing::Pair;
+  EXPECT_THAT(TurnOf(from.placement, to.placement),
+              ElementsAre(Pair(0, 2), Pair(1, 0), Pair(2, 1), Pair(3, 5), Pair(4, 3), Pair(5, 4)));
+  EXPECT_FALSE(ReachOf(Shape({4, 2}), from, to)->one) << "a rank has nothing, and nobody waits for it";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How much of the time that gradients travel is hidden behind computing: a data-parallel GPT on two processes, with an
-// emulated link of 1 ms per MB, and without it in the same round.
+// How much of the time that gradients, and gathered weights, travel is hidden behind computing: a GPT on two processes,
+// with copies of all state and with parts of it, on two emulated links, and without them in the same round.
 #pragma once
 
 #include <memory>

@@ -56,6 +56,7 @@ PrecisionOptions PrecisionOf(const pb::Precision& said) {
   PrecisionOptions options;
   options.compute = TypeOf(precision.compute());
   options.reduce = TypeOf(precision.reduce());
+  options.accumulate = TypeOf(precision.accumulate());
   options.tf32 = precision.tf32();
   options.initial_scale = precision.initial_scale();
   options.growth_interval = precision.growth_interval();
@@ -100,6 +101,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& said, const pb::
                     : attention == "both" ? RingUse::kOuter
                                           : RingUse::kNever;
   }
+  options.sequence_parallel = config.sequence().parallel();
   options.keep_gradients = !config.save_gradients().empty();
   options.checkpoints = config.has_checkpoint();
   return options;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "tools/job/byte_text.h"
 #include "tools/job/field_rules.h"
 
 namespace oneflow {
@@ -20,6 +21,7 @@ OffloadOptions::What KindOfOffload(pb::Offload::What what) {
 void CheckOffload(const pb::JobConfig& config, Checker& check) {
   std::set<int> seen;
   bool uses_disk = false;
+  int capped = -1;  // the first that is only for plans that do not fit
   for (int i = 0; i < config.offload_size(); ++i) {
     const pb::Offload& offload = config.offload(i);
     const std::string field = absl::StrCat("offload[", i, "]");
@@ -29,6 +31,14 @@ void CheckOffload(const pb::JobConfig& config, Checker& check) {
     check.Require(offload.tier() != pb::Offload::UNKNOWN, absl::StrCat(field, ".tier"), "is missing: HOST or DISK");
     check.Require(seen.insert(offload.what()).second, field, absl::StrCat(what, " is already in an offload before"));
     uses_disk = uses_disk || offload.tier() == pb::Offload::DISK;
+    if (offload.memory().empty()) continue;
+    check.Take(Annotate(BytesOfText(offload.memory()).status(), absl::StrCat(field, ".memory")));
+    if (capped < 0) capped = i;
+    const std::string& first = config.offload(capped).memory();
+    check.Require(offload.memory() == first, absl::StrCat(field, ".memory"),
+                  absl::StrCat("is '", offload.memory(), "', but '", first, "' in offload[", capped, "]"));
+    check.Require(config.recompute().memory().empty(), absl::StrCat(field, ".memory"),
+                  "not with recompute.memory: only one of them can say how a plan comes to fit");
   }
   const bool is_late = config.has_sync() && WithDefaults(config.sync().co2()).delay() > 0;
   check.Require(config.offload().empty() || !is_late, "offload",
@@ -45,7 +55,8 @@ std::vector<OffloadOptions> OffloadOf(const pb::JobConfig& config) {
                        .tier = FindTier(absl::AsciiStrToLower(pb::Offload::Tier_Name(offload.tier()))),
                        .prefetch = offload.prefetch(),
                        .unit_bytes = static_cast<int64_t>(offload.unit_mb() * 1e6),
-                       .least_bytes = static_cast<int64_t>(offload.least_kb() * 1e3)});
+                       .least_bytes = static_cast<int64_t>(offload.least_kb() * 1e3),
+                       .memory_bytes = BytesOfText(offload.memory()).value_or(0)});
   }
   return options;
 }

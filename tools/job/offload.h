@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-// Kinds that are named twice, and a folder for nothing.
+// Kinds that are named twice, caps that differ, and a folder for nothing.
 void CheckOffload(const pb::JobConfig& config, Checker& check);
 
 std::vector<OffloadOptions> OffloadOf(const pb::JobConfig& config);

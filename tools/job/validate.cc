@@ -101,6 +101,11 @@ void CheckPrecision(const pb::JobConfig& c, Checker& check) {
                    precision.compute() == pb::Precision::F32 ? " is narrower than precision.compute, which is "
                                                              : " is neither F32 nor precision.compute, which is ",
                    compute));
+  check.Require(
+      precision.accumulate() == pb::Precision::F32 || precision.accumulate() == precision.reduce(),
+      "precision.accumulate",
+      absl::StrCat(pb::Precision::Type_Name(precision.accumulate()), " is neither F32 nor precision.reduce, which is ",
+                   pb::Precision::Type_Name(precision.reduce())));
   // A model that was declared elsewhere may ask for f16 itself.
   const bool scales = precision.compute() == pb::Precision::F16 || c.model().has_graph();
   const std::string in_vain = absl::StrCat("the loss is scaled where compute is F16, but it is ", compute);

@@ -164,5 +164,48 @@ TEST(MemoryCapTest, StagesOfAPipelineHaveTheirOwn) {
   EXPECT_LT(capped.chosen().size(), 6u);
 }
 
+// Offloads with a cap are taken in their order, as many as it takes.
+TEST(MemoryCapTest, OffloadsUnderACapAreTakenUntilAPlanFits) {
+  const Program program = {CappedGpt()};
+  const auto offload = [](OffloadOptions::What what) {
+    return OffloadOptions{.what = what, .tier = FindTier("host"), .prefetch = 0, .unit_bytes = 1};
+  };
+  const std::vector<OffloadOptions> all = {offload(OffloadOptions::What::kOptimizer),
+                                           offload(OffloadOptions::What::kActivations)};
+  std::vector<int64_t> bytes;  // by number of offloads
+  for (size_t count = 0; count <= all.size(); ++count) {
+    CompileOptions options = Options({});
+    options.offload.assign(all.begin(), all.begin() + static_cast<int64_t>(count));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(program, options, Ops()));
+    bytes.push_back(MostBytesOfDevice(plan));
+  }
+  ASSERT_GT(bytes[0], bytes[1]);
+  ASSERT_GT(bytes[1], bytes[2]);
+  const auto under = [&](int64_t cap, std::vector<std::string>* warnings) {
+    CompileOptions options = Options({});
+    options.offload = all;
+    for (OffloadOptions& one : options.offload) one.memory_bytes = cap;
+    return Compile(program, options, Ops(), warnings);
+  };
+  for (size_t count = 0; count <= all.size(); ++count) {
+    std::vector<std::string> warnings;
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, under(bytes[count], &warnings));
+    EXPECT_EQ(MostBytesOfDevice(plan), bytes[count]) << count;
+    if (count == 0) {
+      EXPECT_THAT(warnings, ::testing::IsEmpty());
+    } else {
+      EXPECT_THAT(warnings, ::testing::ElementsAre(absl::StrCat("offload.memory: ", count,
+                                                                " of 2 with it are taken, so that a "
+                                                                "device takes ",
+                                                                bytes[count], " of ", bytes[count], " bytes")));
+    }
+  }
+  EXPECT_THAT(
+      under(bytes[2] - 1, nullptr).status(),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               HasSubstr(absl::StrCat("offload.memory is ", bytes[2] - 1, " bytes, but a device takes ", bytes[0],
+                                      " with 0, ", bytes[1], " with 1, ", bytes[2], " with 2 of 2 offloads"))));
+}
+
 }  // namespace
 }  // namespace oneflow::testing

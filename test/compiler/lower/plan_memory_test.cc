@@ -64,6 +64,25 @@ TEST(PlanMemoryTest, TrainingTakesLittleMoreThanWhatIsInUseAtOnce) {
   }
 }
 
+// Of a quarter of the tokens a device needs little more than a quarter, in whichever way it attends to the others.
+TEST(PlanMemoryTest, LongSamplesDividedByFourTakeAQuarterOfTheMemory) {
+  const OpRegistry ops = StandardOps();
+  const GptConfig config{.vocabulary = 256, .layers = 4, .width = 256, .heads = 8, .context = 32768};
+  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {1, 1}, Continuation{"x", 0}, ops));
+  const auto activations = [&](int devices, RingUse rings) -> absl::StatusOr<double> {
+    CompileOptions options;
+    options.mesh = *Mesh::Create({{"cp", devices}});
+    options.rings = rings;
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet set, Compile(program, options, ops));
+    return static_cast<double>(MemoryAtPeak(set, 0)["activations"]);
+  };
+  ASSERT_OK_AND_ASSIGN(const double whole, activations(1, RingUse::kByCost));
+  for (const RingUse rings : {RingUse::kWherePossible, RingUse::kNever}) {
+    ASSERT_OK_AND_ASSIGN(const double part, activations(4, rings));
+    EXPECT_LE(part, 0.27 * whole) << static_cast<int>(rings);
+  }
+}
+
 // The bound in a plan is of the lifetimes that the compiler found; here it is counted what shares memory at all.
 TEST(PlanMemoryTest, RegistersThatAreReadOneAfterTheOtherShareMemory) {
   for (const auto& [x, part] : {std::pair(GptLayout{1, 4, 1, 1, 1}, 0.8), {{1, 1, 4, 1, 1}, 0.6}}) {

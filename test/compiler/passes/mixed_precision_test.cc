@@ -194,6 +194,33 @@ TEST(NarrowProductsTest, GradientsAreReducedAsTheJobAsks) {
   }
 }
 
+// Rounded where they are reduced, added up over micro-batches in the type that is asked for.
+TEST(NarrowProductsTest, GradientsAreAccumulatedAsTheJobAsks) {
+  for (const int stage : {0, 2}) {
+    for (const DType accumulate : {DType::kFloat32, DType::kBFloat16}) {
+      SCOPED_TRACE(absl::StrCat(stage, " ", Name(accumulate)));
+      CompileOptions options = Narrow({{"dp", 2}}, 2);
+      options.precision.reduce = DType::kBFloat16;
+      options.precision.accumulate = accumulate;
+      if (stage > 0) options.zero = ZeroOptions{.stage = stage, .axis = "dp"};
+      ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("insert-boxing", Mlp(1024), options));
+      int sums = 0;
+      for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+        const Node& node = graph.node(id);
+        if (node.op == "boxing" && node.role == Role::kReduction && graph.value(node.inputs[0]).type.shape.rank() > 1) {
+          EXPECT_EQ(graph.value(node.inputs[0]).type.dtype, DType::kBFloat16) << node.name;
+        }
+        if (node.op != "accumulate" || node.variable < 0) continue;
+        const Value& sum = graph.value(node.outputs[0]);
+        EXPECT_EQ(sum.type.dtype, accumulate);
+        EXPECT_EQ(sum.dist->sbp[0], stage > 0 ? Sbp::Split(0) : Sbp::Partial());
+        ++sums;
+      }
+      EXPECT_EQ(sums, 2);
+    }
+  }
+}
+
 // Whoever reads it, a loss is what autodiff and the user know it as.
 TEST(NarrowProductsTest, ALossKeepsItsType) {
   GraphBuilder b(Ops(), "loss");

@@ -67,9 +67,10 @@ TEST(RingAttentionTest, WhatComesWaitsForEarlierParts) {
       ++moving[node.op];
       ASSERT_GE(maker.after.size(), 1u);
       EXPECT_EQ(maker.after[0], maker.inputs[0]) << "the rank's own comes first";
-      if (maker.after.size() == 1) continue;
-      ++waiting[node.op];
-      EXPECT_EQ(graph.node(graph.value(maker.after[1]).producer).op, node.op);
+      const auto is_backward = [&](ValueId value) { return IsBackward(graph.node(graph.value(value).producer)); };
+      EXPECT_EQ(std::any_of(maker.after.begin(), maker.after.end(), is_backward), node.op == "attention_grad")
+          << "what backward reads does not come in forward";
+      waiting[node.op] += graph.node(graph.value(maker.after.back()).producer).op == node.op;
     }
   }
   EXPECT_EQ(moving["attention"], 4 * (2 + 1));
@@ -105,6 +106,24 @@ TEST(RingAttentionTest, WithoutSplitTokensNothingChanges) {
   EXPECT_THAT(warnings, ::testing::ElementsAre(
                             "graph 'train': sequence.attention changes nothing: the mesh [dp=2,tp=2] has no axis for "
                             "sequences"));
+}
+
+// Four ranks cannot divide two heads, nor two samples; two can.
+TEST(RingAttentionTest, WarnsWhereAllComputeTheSame) {
+  for (const int size : {2, 4}) {
+    CompileOptions options = Options({{"cp", size}});
+    options.rings = RingUse::kNever;
+    VariableDists variables;
+    std::vector<std::string> warnings;
+    ASSERT_OK(RunPasses(OneAttention(16), options, Ops(), variables, nullptr, &warnings));
+    if (size == 2) {
+      EXPECT_THAT(warnings, ::testing::IsEmpty());
+    } else {
+      EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr(
+                                "computed by all 4 ranks along 'cp', which can divide neither its 2 heads of keys nor "
+                                "its 2 samples")));
+    }
+  }
 }
 
 }  // namespace

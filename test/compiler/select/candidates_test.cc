@@ -176,6 +176,32 @@ TEST(CandidatesTest, RingsAreForSequences) {
   EXPECT_THAT(outer, Not(Contains("(S(1),S(1))")));
 }
 
+// Where documents are packed, chunks of tokens give some ranks more to do than others; heads do not.
+TEST(CandidatesTest, WhatDependsOnTheDataIsNoRingUnlessAsked) {
+  for (const bool packed : {false, true}) {
+    for (const RingUse rings : {RingUse::kByCost, RingUse::kWherePossible}) {
+      GraphBuilder b(Ops(), "packed");
+      const Tensor q = Relu(Weight(b, "q", {1, 12, 24})).To({{"cp", Sbp::Split(1)}});
+      const Tensor documents = Constant(b, {DType::kInt32, {1, 12}}, 1);
+      std::vector<Tensor> inputs = {q, q, q};
+      if (packed) inputs.insert(inputs.end(), 2, documents);
+      b.Op("attention", inputs, {{"heads", int64_t{4}}}, std::source_location::current(), "core");
+      ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+      const Mesh mesh = *Mesh::Create({{"cp", 2, AxisRole::kSequence}});
+      CandidateFinder finder(graph, Ops(), OwnValues(), rings);
+      std::set<std::string> of_q;
+      for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+        graph.node(id).placement = *mesh.Place({});
+        ASSERT_OK_AND_ASSIGN(const std::vector<Layout> layouts, finder.Find(id));
+        if (graph.node(id).name != "core") continue;
+        for (const Layout& layout : layouts) of_q.insert(ToString(layout.inputs[0]));
+      }
+      EXPECT_EQ(of_q.count("(S(1))"), packed && rings == RingUse::kByCost ? 0 : 1) << packed;
+      EXPECT_EQ(of_q.count("(S(2))"), rings == RingUse::kByCost ? 1 : 0) << packed;
+    }
+  }
+}
+
 TEST(CandidatesTest, OfAnUpdateFollowItsVariablesEvenWhereRanksStayEmpty) {
   GraphBuilder b(Ops(), "update");
   const Tensor w = Weight(b, "w", {7, 1}, {{"tp", Sbp::Split(1)}});

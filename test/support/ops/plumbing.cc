@@ -61,7 +61,7 @@ void AddEdges(Random& r, OpCases& cases) {
   }
   cases.push_back({"increment", "large", {}, {r.Integers({}, 1 << 30, DType::kInt64)}, 0});
   cases.push_back({"increment", "skipped", {}, {r.Integers({}, 100, DType::kInt64), Scalar(kNan)}, 0});
-  for (const DType dtype : {DType::kFloat32, DType::kInt32, DType::kInt64}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32, DType::kInt64}) {
     cases.push_back({"accumulate", "first micro-batch", {}, {r.Small({3, 7}, dtype)}, 0});
     cases.push_back({"accumulate", "images", {}, {r.Small({2, 16, 3, 5}, dtype)}, 0});
   }
