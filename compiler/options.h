@@ -97,7 +97,7 @@ struct ZeroOptions {
 // What lies in a tier of memory below the device's while nothing computes with it (passes/assign_tiers.cc, offload.cc,
 // offload_activations.cc).
 struct OffloadOptions {
-  enum class What : uint8_t { kWeights, kOptimizer, kActivations };
+  enum class What : uint8_t { kWeights, kOptimizer, kActivations, kGradients };
   What what = What::kOptimizer;
   const TierKind* tier = nullptr;
   int prefetch = 1;                 // units that are loaded before those in use

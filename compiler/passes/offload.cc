@@ -8,6 +8,9 @@
 //   updates       0 │ 1        │ 2        │ 3     before the one in use (prefetch 1)
 //   stores            0 ──► ───┘ 1 ──► ───┘ 2
 //
+// Where gradients wait for one another, as where all are clipped by one norm, they may lie in a tier from backward to
+// their updates: they are stored as they come, and loaded like the state of their weight.
+//
 // Units are in the order in which their gradients come, so that their transfers can run beside backward. The first ones
 // wait for the first gradient: before that they would only take memory. All waits lead from earlier to later units, so
 // that no cycle can arise.
@@ -37,14 +40,17 @@ class Offloader {
         names_(graph),
         options_(OptionsOfUpdates(context.options)) {}
 
+  bool stores_gradients() const { return stores_gradients_; }
+
   // Returns whether anything lies in a tier.
   absl::StatusOr<bool> Run() {
     OF_RETURN_IF_ERROR(FindVariables());
+    FindWaits();
+    number_ = FirstFreeUnit(graph_);
+    StoreGradients();
     if (in_tier_.empty()) return false;
     OF_RETURN_IF_ERROR(CheckRates());
-    FindWaits();
     LoadForSteps();
-    number_ = FirstFreeUnit(graph_);
     for (const auto& [placement, line] : Lines()) LoadForUpdates(line);
     if (graph_.Sorted().size() < static_cast<size_t>(graph_.num_nodes())) {
       return absl::UnimplementedError(
@@ -69,10 +75,13 @@ class Offloader {
     NodeId last = -1;  // of what it waits for
   };
 
-  // What the job says of states, else of weights.
+  // What the job says of states, else of weights, else of gradients.
   static OffloadOptions OptionsOfUpdates(const CompileOptions& options) {
-    const OffloadOptions* of = OffloadOf(options, OffloadOptions::What::kOptimizer);
-    if (of == nullptr) of = OffloadOf(options, OffloadOptions::What::kWeights);
+    const OffloadOptions* of = nullptr;
+    for (const auto what :
+         {OffloadOptions::What::kOptimizer, OffloadOptions::What::kWeights, OffloadOptions::What::kGradients}) {
+      if (of == nullptr) of = OffloadOf(options, what);
+    }
     return of == nullptr ? OffloadOptions{} : *of;
   }
 
@@ -93,6 +102,62 @@ class Offloader {
     return absl::OkStatus();
   }
 
+  // What computes the value of a boxing, perhaps of several.
+  NodeId MakerOf(NodeId id) const {
+    if (!ops_.Is(graph_.node(id).op, OpKind::kBoxing)) return id;
+    return MakerOf(graph_.value(graph_.node(id).inputs[0]).producer);
+  }
+
+  // Gradients whose updates wait for other gradients, as where all are clipped by one norm, lie in a tier meanwhile. Of
+  // several micro-batches the sums are there all the time.
+  void StoreGradients() {
+    const OffloadOptions* const options = OffloadOf(context_.options, OffloadOptions::What::kGradients);
+    if (options == nullptr || context_.options.micro_batches > 1) return;
+    using Key = std::tuple<Placement, NodeId, ValueId>;  // in the order in which they are made
+    std::map<Key, std::vector<NodeId>> late;             // readers
+    for (NodeId id = 0; id < num_nodes_; ++id) {
+      if (!IsUpdate(graph_.node(id))) continue;
+      for (const ValueId value : graph_.node(id).inputs) {
+        const Value& gradient = graph_.value(value);
+        const bool is_late = IsBackward(graph_.node(gradient.producer)) && waits_for_[id] > gradient.producer;
+        const bool is_here = gradient.dist->placement == *graph_.node(id).placement;
+        const int64_t bytes = ShardBytes(gradient.type, *gradient.dist);
+        if (!is_late || !is_here || bytes == 0 || bytes < options->least_bytes) continue;
+        late[{gradient.dist->placement, MakerOf(gradient.producer), value}].push_back(id);
+      }
+    }
+    std::map<Placement, std::vector<Unit>> lines;
+    for (const auto& [key, readers] : late) {
+      const auto& [placement, maker, gradient] = key;
+      std::vector<Unit>& units = lines[placement];
+      if (units.empty() || units.back().bytes >= options->unit_bytes) {
+        units.emplace_back();
+        ++number_;
+      }
+      const NodeId producer = graph_.value(gradient).producer;
+      Node like = graph_.node(producer);
+      like.unit = number_;
+      Unit& unit = units.back();
+      unit.users.push_back(producer);
+      unit.last = maker;
+      unit.bytes += ShardBytes(graph_.value(gradient).type, *graph_.value(gradient).dist);
+      unit.stored.push_back(
+          AddTierCopy(graph_, TierCopy::kStore, *options->tier, {gradient}, NameFor(producer, "/stored"), like));
+      in_tier_[graph_.value(unit.stored.back()).producer] = options->tier;
+      for (const NodeId reader : readers) {
+        std::vector<ValueId>& inputs = graph_.node(reader).inputs;
+        std::replace(inputs.begin(), inputs.end(), gradient, unit.stored.back());
+      }
+    }
+    // Where gradients are reduced to parts, backward waits for that (reduce_gradients.cc).
+    const bool is_held = context_.options.zero.has_value() && context_.options.zero->stage > 1;
+    for (const auto& [placement, units] : lines) {
+      if (!is_held) HoldBack(units, options->prefetch);
+    }
+    stores_gradients_ = !lines.empty();
+    ++number_;
+  }
+
   // A load, and a store, is once a step.
   absl::Status CheckRates() const {
     for (NodeId id = 0; id < num_nodes_; ++id) {
@@ -103,7 +168,7 @@ class Offloader {
     return absl::OkStatus();
   }
 
-  // The variable in a tier whose value it is, or -1.
+  // The variable in a tier, or the copy of a gradient to it, whose value it is; or -1.
   NodeId InTier(ValueId value) const {
     const NodeId maker = graph_.value(value).producer;
     return in_tier_.count(maker) > 0 ? maker : -1;
@@ -204,13 +269,13 @@ class Offloader {
       Fill(units[k], after);
       ++number_;
     }
-    HoldBack(units);
+    HoldBack(units, options_.prefetch);
   }
 
-  // Backward does not run ahead of updates that go on beside it: those of its nodes that come behind what unit k waits
+  // Backward does not run ahead of stores that go on beside it: those of its nodes that come behind what unit k waits
   // for, and follow none that do, wait until an earlier unit is stored. So gradients of a few units are there.
-  void HoldBack(const std::vector<Unit>& units) {
-    const size_t ahead = static_cast<size_t>(2 + options_.prefetch);
+  void HoldBack(const std::vector<Unit>& units, int prefetch) {
+    const size_t ahead = static_cast<size_t>(2 + prefetch);
     for (size_t k = ahead; k < units.size(); ++k) {
       const NodeId begin = std::max(units[k - 1].last, units[k - ahead].last) + 1, end = units[k].last;
       const Placement& on = *graph_.node(units[k].users.front()).placement;
@@ -287,12 +352,24 @@ class Offloader {
   std::vector<NodeId> waits_for_;
   UniqueNames names_;
   const OffloadOptions options_;               // of units of updates
-  std::map<NodeId, const TierKind*> in_tier_;  // by variable
+  std::map<NodeId, const TierKind*> in_tier_;  // by variable, or copy of a gradient
   int number_ = 0;                             // of the next unit
+  bool stores_gradients_ = false;
 };
 
 }  // namespace
 
-absl::StatusOr<bool> Offload(Graph& graph, PassContext& context) { return Offloader(graph, context).Run(); }
+absl::StatusOr<bool> Offload(Graph& graph, PassContext& context) {
+  Offloader offloader(graph, context);
+  OF_ASSIGN_OR_RETURN(const bool changed, offloader.Run());
+  const bool asked = OffloadOf(context.options, OffloadOptions::What::kGradients) != nullptr;
+  if (asked && graph.is_trained() && !offloader.stores_gradients()) {
+    context.warnings.push_back(absl::StrCat(
+        "graph '", graph.name(), "': offload of gradients changes nothing: ",
+        context.options.micro_batches > 1 ? "their sums over micro-batches are there all the time"
+                                          : "no large one waits for others, as it would to be clipped by their norm"));
+  }
+  return changed;
+}
 
 }  // namespace oneflow

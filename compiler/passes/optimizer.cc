@@ -205,8 +205,10 @@ class OptimizerBuilder {
   // waited for the norm would keep all gradients, and load and store behind backward instead of beside it. (Else all
   // updates together are a few launches.)
   bool UpdatesDuringBackward() const {
-    return options_.optimizer.clip_norm == 0 && (OffloadOf(options_, OffloadOptions::What::kOptimizer) != nullptr ||
-                                                 OffloadOf(options_, OffloadOptions::What::kWeights) != nullptr);
+    const auto in_tier = [&](OffloadOptions::What what) { return OffloadOf(options_, what) != nullptr; };
+    return options_.optimizer.clip_norm == 0 &&
+           (in_tier(OffloadOptions::What::kOptimizer) || in_tier(OffloadOptions::What::kWeights) ||
+            in_tier(OffloadOptions::What::kGradients));
   }
   Tensor One() {
     return Op("constant", {},

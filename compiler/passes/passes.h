@@ -261,6 +261,9 @@ absl::StatusOr<bool> ChannelBlocks(Graph& graph, PassContext& context);
 //   before   m;  w, m, g -> adamw_update
 //   after    m {tier disk} -> from_tier {unit 2} (after done of unit 0) -> m';   w, m', g -> adamw_update {unit 2}
 //            m, m' -> store_in_tier {unit 2} -> done
+//
+// Gradients whose updates wait for others are stored too, if the options ask for it: g -> to_tier -> from_tier -> g'.
+// Unimplemented if updates would wait for one another in a circle, or a variable is overwritten in every micro-batch.
 absl::StatusOr<bool> Offload(Graph& graph, PassContext& context);
 
 // offload-activations, if the options ask for it: what backward reads of forward is stored in a tier, and loaded before

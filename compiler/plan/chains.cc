@@ -60,7 +60,8 @@ std::vector<int> FindLevels(const Graph& graph, const Order& order) {
     early[id] = !order.IsBoxing(id) && !order.IsVariable(id) && !QueueKindOf(order.queue[id]).of_tier &&
                 (node.inputs.empty() || !IsForward(node));
     for (NodeId before : order.before[id]) {
-      early[id] = early[id] && (early[before] || IsForward(graph.node(before)));
+      const bool keeps_gradient = IsUpdate(node) && IsBackward(graph.node(before));
+      early[id] = early[id] && (early[before] || IsForward(graph.node(before))) && !keeps_gradient;
     }
   }
   // Nodes that only hand values out come whenever the value is there.

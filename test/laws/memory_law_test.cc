@@ -1,6 +1,7 @@
 // The law of shared memory: of two uses of the same bytes of a rank, one is over before the other begins, whatever the
 // order in which ranks get to act. Looked at on every rank of spelled out plans and with every wait among them, by
 // transitive closure: nothing is taken from the compiler but the plan.
+#include <functional>
 #include <map>
 #include <random>
 
@@ -234,6 +235,8 @@ KernelScratch SomeScratch() {
   return scratch;
 }
 
+int DrawBelow(std::mt19937& random, int below) { return static_cast<int>(random() % static_cast<uint32_t>(below)); }
+
 int CheckLaw(const pb::PlanSet& set) {
   const pb::Program program = SpelledOut(set);
   int shared = 0;
@@ -283,42 +286,64 @@ TEST(MemoryLawTest, HoldsWithAnySlots) {
   EXPECT_GT(shared, 300);
 }
 
-TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
-  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 8};
+// The plans of a GPT, which all share something.
+void ExpectLawOfGpt(int layers, int context, const CompileOptions& options) {
+  const GptConfig config{.vocabulary = 128, .layers = layers, .width = 16, .heads = 2, .context = context};
   ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
+  EXPECT_GT(CheckLaw(set), 100);
+}
+
+CompileOptions OnMesh(std::vector<Axis> axes, int micro_batches) {
+  CompileOptions options;
+  options.mesh = *Mesh::Create(std::move(axes));
+  options.micro_batches = micro_batches;
+  return options;
+}
+
+// Sixteen jobs of three layers on drawn meshes and devices, of which `more` draws the rest; what it says of them.
+void ExpectLawOfDrawnGpts(int least_dp, const std::function<std::string(std::mt19937&, CompileOptions&)>& more) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 16 && !::testing::Test::HasFailure(); ++i) {
+    const int dp = least_dp + DrawBelow(random, 3), tp = 1 + DrawBelow(random, 2), pp = 1 + (DrawBelow(random, 5) == 0);
+    CompileOptions options = OnMesh({{"pp", pp}, {"dp", dp}, {"tp", tp}}, 1 + DrawBelow(random, 3));
+    options.ranks_per_process = DrawBelow(random, 2) == 0 ? 1 : dp * tp * pp;
+    options.device = DrawBelow(random, 3) == 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
+    options.sequence_parallel = DrawBelow(random, 2) == 0;
+    if (DrawBelow(random, 3) == 0) options.recompute.what = "layers";
+    const std::string of_job = more(random, options);
+    SCOPED_TRACE(absl::StrCat("case ", i, ", ", AxesText(options.mesh.axes()), ", ", options.micro_batches,
+                              " micro-batches, ", of_job));
+    ExpectLawOfGpt(3, 8, options);
+  }
+}
+
+TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
   struct Layout {
     int pp, dp, tp, micro_batches, ranks_per_process;
   };
   for (const Layout& x : {Layout{1, 1, 2, 1, 1}, {1, 2, 2, 2, 2}, {2, 1, 2, 4, 4}, {1, 2, 2, 3, 1}}) {
     SCOPED_TRACE(absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro-batches ", x.micro_batches));
-    CompileOptions options;
-    options.mesh = *Mesh::Create({{"pp", x.pp}, {"dp", x.dp}, {"tp", x.tp}});
-    options.micro_batches = x.micro_batches;
+    CompileOptions options = OnMesh({{"pp", x.pp}, {"dp", x.dp}, {"tp", x.tp}}, x.micro_batches);
     options.ranks_per_process = x.ranks_per_process;
     options.optimizer.clip_norm = 1;
     options.kernel_scratch = SomeScratch();
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
-    EXPECT_GT(CheckLaw(set), 100);
+    ExpectLawOfGpt(2, 8, options);
   }
 }
 
 // What goes round a ring takes turns on the same bytes, whoever reads it.
 TEST(MemoryLawTest, RingsShareNoMoreThanWaitsAllow) {
-  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 16};
-  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     for (const std::vector<int>& sizes : {std::vector<int>{1, 2, 1}, {1, 4, 1}, {2, 3, 1}, {1, 5, 1}, {2, 2, 2}}) {
       for (const int micro_batches : {1, 2}) {
         if (micro_batches == 2 && (device == DeviceKind::kCuda || sizes[1] > 4)) continue;
-        CompileOptions options;
-        options.mesh = *Mesh::Create({{"dp", sizes[0]}, {"cp", sizes[1]}, {"tp", sizes[2]}});
-        options.micro_batches = micro_batches;
+        CompileOptions options = OnMesh({{"dp", sizes[0]}, {"cp", sizes[1]}, {"tp", sizes[2]}}, micro_batches);
         options.device = device;
         options.rings = RingUse::kWherePossible;
         options.kernel_scratch = SomeScratch();
         SCOPED_TRACE(absl::StrCat(AxesText(options.mesh.axes()), ", micro-batches ", micro_batches));
-        ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
-        EXPECT_GT(CheckLaw(set), 100);
+        ExpectLawOfGpt(2, 16, options);
       }
     }
   }
@@ -326,74 +351,42 @@ TEST(MemoryLawTest, RingsShareNoMoreThanWaitsAllow) {
 
 // Gathered weights, and gradients until they are reduced, take turns on the same bytes.
 TEST(MemoryLawTest, StateInPartsSharesNoMoreThanWaitsAllow) {
-  const GptConfig config{.vocabulary = 128, .layers = 3, .width = 16, .heads = 2, .context = 8};
-  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
-  std::mt19937 random(1);
-  const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
-  for (int i = 0; i < 16 && !::testing::Test::HasFailure(); ++i) {
-    CompileOptions options;
-    const int dp = 2 + draw(3), tp = 1 + draw(2), pp = 1 + (draw(5) == 0);
-    options.mesh = *Mesh::Create({{"pp", pp}, {"dp", dp}, {"tp", tp}});
-    options.micro_batches = 1 + draw(3);
-    options.ranks_per_process = draw(2) == 0 ? 1 : dp * tp * pp;
-    options.device = draw(3) == 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
-    options.zero = ZeroOptions{.stage = 2 + draw(2),
+  ExpectLawOfDrawnGpts(2, [](std::mt19937& random, CompileOptions& options) {
+    options.zero = ZeroOptions{.stage = 2 + DrawBelow(random, 2),
                                .axis = "dp",
-                               .prefetch = draw(4),
-                               .unit_bytes = int64_t{1} << (4 * draw(5)),
-                               .keeps_gathered = draw(4) == 0,
-                               .sums_once = draw(4) == 0};
-    if (draw(3) == 0) options.recompute.what = "layers";
-    SCOPED_TRACE(absl::StrCat("case ", i, ", ", AxesText(options.mesh.axes()), ", stage ", options.zero->stage, ", ",
-                              options.micro_batches, " micro-batches, prefetch ", options.zero->prefetch, ", units of ",
-                              options.zero->unit_bytes));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
-    EXPECT_GT(CheckLaw(set), 100);
-  }
+                               .prefetch = DrawBelow(random, 4),
+                               .unit_bytes = int64_t{1} << (4 * DrawBelow(random, 5)),
+                               .keeps_gathered = DrawBelow(random, 4) == 0,
+                               .sums_once = DrawBelow(random, 4) == 0};
+    return absl::StrCat("stage ", options.zero->stage, ", prefetch ", options.zero->prefetch, ", units of ",
+                        options.zero->unit_bytes);
+  });
 }
 
 TEST(MemoryLawTest, TiersShareNoMoreThanWaitsAllow) {
-  const GptConfig config{.vocabulary = 128, .layers = 3, .width = 16, .heads = 2, .context = 8};
-  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
-  std::mt19937 random(1);
-  const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
-  for (int i = 0; i < 16 && !::testing::Test::HasFailure(); ++i) {
-    CompileOptions options;
-    const int dp = 1 + draw(3), tp = 1 + draw(2), pp = 1 + (draw(4) == 0);
-    options.mesh = *Mesh::Create({{"pp", pp}, {"dp", dp}, {"tp", tp}});
-    options.micro_batches = 1 + draw(3);
-    options.ranks_per_process = draw(2) == 0 ? 1 : dp * tp * pp;
-    options.device = draw(3) == 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
-    if (draw(3) == 0) options.zero = ZeroOptions{.stage = 1 + draw(3), .axis = "dp"};
-    if (draw(3) == 0) options.recompute.what = "layers";
-    for (const auto what :
-         {OffloadOptions::What::kOptimizer, OffloadOptions::What::kWeights, OffloadOptions::What::kActivations}) {
-      if (draw(4) == 0) continue;
+  ExpectLawOfDrawnGpts(1, [](std::mt19937& random, CompileOptions& options) {
+    if (DrawBelow(random, 3) == 0) options.zero = ZeroOptions{.stage = 1 + DrawBelow(random, 3), .axis = "dp"};
+    if (DrawBelow(random, 2) == 0) options.optimizer.clip_norm = 1;
+    for (const auto what : {OffloadOptions::What::kOptimizer, OffloadOptions::What::kWeights,
+                            OffloadOptions::What::kActivations, OffloadOptions::What::kGradients}) {
+      if (DrawBelow(random, 4) == 0) continue;
       options.offload.push_back({.what = what,
-                                 .tier = &kTiers[draw(2)],
-                                 .prefetch = draw(4),
-                                 .unit_bytes = int64_t{1} << (3 * (2 + draw(4))),
-                                 .least_bytes = draw(2) * 200});
+                                 .tier = &kTiers[DrawBelow(random, 2)],
+                                 .prefetch = DrawBelow(random, 4),
+                                 .unit_bytes = int64_t{1} << (3 * (2 + DrawBelow(random, 4))),
+                                 .least_bytes = DrawBelow(random, 2) * 200});
     }
-    SCOPED_TRACE(absl::StrCat("case ", i, ", ", AxesText(options.mesh.axes()), ", ", options.micro_batches,
-                              " micro-batches, ", options.offload.size(), " offloads"));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
-    EXPECT_GT(CheckLaw(set), 100);
-  }
+    return absl::StrCat(options.offload.size(), " offloads");
+  });
 }
 
 TEST(MemoryLawTest, SchedulesShareNoMoreThanWaitsAllow) {
-  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 8};
-  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, Continuation{"x", 0}, Ops()));
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}) {
     SCOPED_TRACE(schedule);
-    CompileOptions options;
-    options.mesh = *Mesh::Create({{"pp", 2}, {"dp", 2}, {"tp", 1}});
-    options.micro_batches = 4;
+    CompileOptions options = OnMesh({{"pp", 2}, {"dp", 2}, {"tp", 1}}, 4);
     ASSERT_OK_AND_ASSIGN(options.pipeline,
                          MakeSchedule({.name = schedule, .num_ranks = 2, .num_micro_batches = options.micro_batches}));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
-    EXPECT_GT(CheckLaw(set), 100);
+    ExpectLawOfGpt(2, 8, options);
   }
 }
 

@@ -81,8 +81,10 @@ Mix Drawn(int seed) {
   if (draw(3) == 0) mix.layout.push_back("recompute.what=layers");
   if (draw(6) == 0) mix.layout.push_back("unfused=true");
   std::vector<std::string> offloads;
-  for (const char* const what : {"OPTIMIZER", "WEIGHTS", "ACTIVATIONS"}) {
-    if (draw(3) != 0) continue;
+  bool offloads_states = false;  // which gradients need
+  for (const char* const what : {"OPTIMIZER", "WEIGHTS", "ACTIVATIONS", "GRADIENTS"}) {
+    if (draw(3) != 0 || (what == std::string("GRADIENTS") && !offloads_states)) continue;
+    offloads_states = offloads_states || what == std::string("OPTIMIZER");
     const char* const units[] = {"0.0005", "0.005", "0.1"};
     offloads.push_back(absl::StrCat("{what:", what, " tier:", draw(2) == 0 ? "DISK" : "HOST", " least_kb:", draw(2),
                                     " prefetch:", draw(3), " unit_mb:", units[draw(3)], "}"));

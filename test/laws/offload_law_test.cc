@@ -57,6 +57,23 @@ TEST_F(OffloadLawTest, LossesStayTheSame) {
   ExpectSameBitsFrom(TieredGpt(absl::StrCat(kAdamw, " clip_norm: 0.5")), {"mesh={dp:2}"}, kOffloads);
 }
 
+TEST_F(OffloadLawTest, GradientsToo) {
+  const std::vector<std::string> offloads = {
+      "offload=[{what:GRADIENTS tier:DISK least_kb:0 unit_mb:0.02}, {what:OPTIMIZER tier:HOST least_kb:0 unit_mb:0.1}]",
+      "offload=[{what:OPTIMIZER tier:DISK}, {what:GRADIENTS tier:HOST least_kb:1 unit_mb:0.1 prefetch:0}]",
+      "offload=[{what:GRADIENTS tier:HOST least_kb:0 unit_mb:0.01}, {what:OPTIMIZER tier:DISK least_kb:0 "
+      "unit_mb:0.05}, "
+      "{what:WEIGHTS tier:DISK unit_mb:0.02}, {what:ACTIVATIONS tier:DISK least_kb:0 unit_mb:0.01}]"};
+  for (const char* const optimizer : {"adamw { weight_decay: 0.1 } clip_norm: 0.5", "lamb {} clip_norm: 1"}) {
+    for (const std::string mesh : {"mesh={dp:1}", "mesh={dp:2}", "mesh={pp:2 tp:2}"}) {
+      ExpectSameBitsFrom(TieredGpt(optimizer), {mesh}, offloads);
+    }
+    ExpectSameBitsFrom(TieredGpt(optimizer), {"mesh={dp:2}", "zero={stage:2}"}, offloads);
+    ExpectSameBitsFrom(TieredGpt(optimizer), {"mesh={dp:2}", "zero={stage:3 bucket_mb:0.05}"}, offloads);
+  }
+  ExpectSameBitsFrom(TieredGpt(kAdamw), {"precision.compute=F16"}, offloads);
+}
+
 TEST_F(OffloadLawTest, BesideOtherAxesAndOptions) {
   ExpectSameBitsFrom(TieredGpt(kAdamw), {"mesh={dp:2}", "zero={stage:3 bucket_mb:0.05}", "train.micro_batches=2"},
                      kOffloads);

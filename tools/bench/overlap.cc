@@ -27,7 +27,7 @@ train {
   schedule { learning_rate: 1e-3 }
 }
 )";
-constexpr double kMsPerMb[] = {1, 2};  // of the links, each of which may carry so much in both directions at once
+constexpr double kMsPerMb[] = {2, 4};  // of the links, each of which may carry so much in both directions at once
 
 struct OverlapWay {
   const char* name;

@@ -13,6 +13,7 @@ namespace {
 OffloadOptions::What KindOfOffload(pb::Offload::What what) {
   return what == pb::Offload::WEIGHTS       ? OffloadOptions::What::kWeights
          : what == pb::Offload::ACTIVATIONS ? OffloadOptions::What::kActivations
+         : what == pb::Offload::GRADIENTS   ? OffloadOptions::What::kGradients
                                             : OffloadOptions::What::kOptimizer;
 }
 
@@ -27,7 +28,7 @@ void CheckOffload(const pb::JobConfig& config, Checker& check) {
     const std::string field = absl::StrCat("offload[", i, "]");
     const std::string what = pb::Offload::What_Name(offload.what());
     check.Require(offload.what() != pb::Offload::UNSAID, absl::StrCat(field, ".what"),
-                  "is missing: OPTIMIZER, WEIGHTS or ACTIVATIONS");
+                  "is missing: OPTIMIZER, WEIGHTS, ACTIVATIONS or GRADIENTS");
     check.Require(offload.tier() != pb::Offload::UNKNOWN, absl::StrCat(field, ".tier"), "is missing: HOST or DISK");
     check.Require(seen.insert(offload.what()).second, field, absl::StrCat(what, " is already in an offload before"));
     uses_disk = uses_disk || offload.tier() == pb::Offload::DISK;
@@ -40,6 +41,8 @@ void CheckOffload(const pb::JobConfig& config, Checker& check) {
     check.Require(config.recompute().memory().empty(), absl::StrCat(field, ".memory"),
                   "not with recompute.memory: only one of them can say how a plan comes to fit");
   }
+  check.Require(seen.count(pb::Offload::GRADIENTS) == 0 || seen.count(pb::Offload::OPTIMIZER) > 0, "offload",
+                "GRADIENTS are loaded with what the optimizer keeps of their weights; add OPTIMIZER");
   const bool is_late = config.has_sync() && WithDefaults(config.sync().co2()).delay() > 0;
   check.Require(config.offload().empty() || !is_late, "offload",
                 "not with means that travel beside training (sync.co2.delay > 0), which do so in memory");

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "compiler/lower/compile.h"
+#include "compiler/lower/memory_cap.h"
 #include "oneflow_core/tiers.h"
 #include "proto/plan.pb.h"
 #include "test/compiler/passes/testing.h"
@@ -113,6 +114,70 @@ TEST(OffloadTest, WeightsAreLoadedForEachUse) {
             (std::map<StepPart, int>{{StepPart::kForward, 12}, {StepPart::kBackward, 11}, {StepPart::kUpdate, 12}}))
       << "no gradient goes through the first weight";
   EXPECT_EQ(OfKind(graph, OpKind::kStore).size(), 12u);
+}
+
+// Gradients that a norm clips together are stored as they come, and loaded for their updates.
+TEST(OffloadTest, GradientsThatWaitForOthersAreStored) {
+  CompileOptions options = WithOffload({OnDisk(What::kGradients, 1)});
+  options.optimizer.clip_norm = 1;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(options));
+  const std::vector<NodeId> stores = OfKind(graph, OpKind::kStore), loads = OfKind(graph, OpKind::kLoad);
+  EXPECT_EQ(stores.size(), 11u) << "all but the last, which is clipped at once";
+  EXPECT_EQ(loads.size(), 11u);
+  std::set<ValueId> stored;
+  int waiting = 0;  // nodes of backward, for stores
+  for (const NodeId id : stores) {
+    stored.insert(graph.node(id).outputs[0]);
+    EXPECT_TRUE(IsBackward(graph.node(graph.value(graph.node(id).inputs[0]).producer)));
+  }
+  const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
+  for (const NodeId id : loads) {
+    EXPECT_EQ(stored.count(graph.node(id).inputs[0]), 1u);
+    for (const NodeId reader : consumers[graph.node(id).outputs[0]]) {
+      EXPECT_EQ(graph.node(reader).op, "adamw_update");
+    }
+  }
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const auto& after = graph.node(id).after;
+    const auto is_store = [&](ValueId value) { return stored.count(value) > 0; };
+    waiting += IsBackward(graph.node(id)) && std::any_of(after.begin(), after.end(), is_store);
+  }
+  EXPECT_GT(waiting, 5) << "backward does not run ahead of them";
+}
+
+TEST(OffloadTest, GradientsThatNothingHoldsUpStay) {
+  const auto warnings_of = [](const CompileOptions& options) {
+    VariableDists variables;
+    std::vector<std::string> warnings;
+    EXPECT_OK(RunPasses(Products(12), options, Ops(), variables, nullptr, &warnings));
+    return warnings;
+  };
+  CompileOptions options = WithOffload({OnDisk(What::kGradients, 1)});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(options));
+  EXPECT_TRUE(OfKind(graph, OpKind::kStore).empty());
+  EXPECT_THAT(warnings_of(options), ::testing::ElementsAre(::testing::HasSubstr("no large one waits for others")));
+  options.optimizer.clip_norm = 1;
+  EXPECT_THAT(warnings_of(options), ::testing::IsEmpty());
+  options.micro_batches = 2;
+  EXPECT_THAT(warnings_of(options), ::testing::ElementsAre(::testing::HasSubstr("sums over micro-batches")));
+}
+
+// Of many layers those of a few are there.
+TEST(OffloadTest, StoredGradientsTakeLessMemory) {
+  CompileOptions options = WithOffload({OnDisk(What::kOptimizer, 0)});
+  options.optimizer.clip_norm = 1;
+  // Of a layer.
+  const auto bytes = [&]() -> absl::StatusOr<int64_t> {
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet few, Compile({Products(12)}, options, Ops()));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet many, Compile({Products(24)}, options, Ops()));
+    return (MostBytesOfDevice(many) - MostBytesOfDevice(few)) / 12;
+  };
+  constexpr int64_t kWeight = int64_t{64} * 64 * sizeof(float);
+  ASSERT_OK_AND_ASSIGN(const int64_t whole, bytes());
+  EXPECT_GE(whole, 2 * kWeight) << "a weight and its gradient";
+  options.offload.push_back(OnDisk(What::kGradients, 0));
+  ASSERT_OK_AND_ASSIGN(const int64_t stored, bytes());
+  EXPECT_LE(stored, kWeight * 5 / 4);
 }
 
 TEST(OffloadTest, TheLastUnitsOfForwardStay) {

@@ -219,6 +219,7 @@ const struct {
      "precision.reduce: BF16 is neither F32 nor precision.compute, which is F16"},
     {"precision={compute: BF16 accumulate: BF16}",
      "precision.accumulate: BF16 is neither F32 nor precision.reduce, which is F32"},
+    {"offload={what: GRADIENTS tier: HOST}", "offload: GRADIENTS are loaded with"},
     {"offload={what: OPTIMIZER tier: HOST memory: \"1 QB\"}", "offload[0].memory"},
     {"offload=[{what: OPTIMIZER tier: HOST memory: \"1GB\"}, {what: WEIGHTS tier: HOST memory: \"2GB\"}]",
      "offload[1].memory: is '2GB', but '1GB' in offload[0]"},
