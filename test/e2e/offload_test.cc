@@ -62,8 +62,9 @@ std::map<int, double> LossOfSteps(const std::string& metrics) {
 TEST(OffloadTest, WhatADiskSpoilsIsFoundAndNothingIsLost) {
   const Workspace work;
   const std::string folder = work.Path("disk");
+  // So many steps that the job still runs when its file is spoiled, however busy the machine is.
   const std::vector<std::string> job =
-      Join({"run", work.GptJob()}, Join(OnMesh("dp: 2", 2), Set("train.steps", "400")));
+      Join({"run", work.GptJob()}, Join(OnMesh("dp: 2", 2), Set("train.steps", "1000")));
   const Outcome plain = work.Run(Join(job, {"--metrics", work.Path("plain")}));
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
   const auto run =
