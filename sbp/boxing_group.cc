@@ -74,27 +74,35 @@ bool IsTurned(const DistType& from, const DistType& to) {
 
 }  // namespace
 
-BoxingGroup GroupOf(const Shape& shape, const DistType& from, const DistType& to, int rank) {
-  const std::vector<std::pair<int, int>> kept = KeptAxes(from, to);
-  if (kept.empty()) return {shape, from, to};
-  const int source = from.placement.IndexOf(rank), target = to.placement.IndexOf(rank);
-  const std::vector<int> at = source >= 0 ? from.placement.Coordinates(source) : to.placement.Coordinates(target);
-  std::vector<int> fixed_from(from.placement.num_axes(), -1), fixed_to(to.placement.num_axes(), -1);
-  std::vector<int64_t> dims = shape.dims();
-  for (const auto& [a, b] : kept) {
+BoxingGroups::BoxingGroups(const Shape& shape, const DistType& from, const DistType& to)
+    : shape_(shape), from_(from), to_(to), kept_(KeptAxes(from, to)) {}
+
+BoxingGroup BoxingGroups::Of(int rank) const {
+  if (kept_.empty()) return {shape_, from_, to_};
+  const int source = from_.placement.IndexOf(rank);
+  const std::vector<int> at =
+      source >= 0 ? from_.placement.Coordinates(source) : to_.placement.Coordinates(to_.placement.IndexOf(rank));
+  std::vector<int> fixed_from(from_.placement.num_axes(), -1), fixed_to(to_.placement.num_axes(), -1);
+  std::vector<int64_t> dims = shape_.dims();
+  for (const auto& [a, b] : kept_) {
     const int coordinate = source >= 0 ? at[a] : at[b];
     fixed_from[a] = fixed_to[b] = coordinate;
-    if (!from.sbp[a].is_split()) continue;
-    int64_t& size = dims[from.sbp[a].dim()];
-    size = BalancedPart(size, from.placement.axes()[a].size, coordinate).second;
+    if (!from_.sbp[a].is_split()) continue;
+    int64_t& size = dims[from_.sbp[a].dim()];
+    size = BalancedPart(size, from_.placement.axes()[a].size, coordinate).second;
   }
-  return {Shape(std::move(dims)), Restrict(from, fixed_from), Restrict(to, fixed_to)};
+  return {Shape(std::move(dims)), Restrict(from_, fixed_from), Restrict(to_, fixed_to)};
+}
+
+BoxingGroup GroupOf(const Shape& shape, const DistType& from, const DistType& to, int rank) {
+  return BoxingGroups(shape, from, to).Of(rank);
 }
 
 std::vector<BoxingGroup> DifferentGroups(const Shape& shape, const DistType& from, const DistType& to) {
+  const BoxingGroups of(shape, from, to);
   std::vector<BoxingGroup> groups;
   for (const int corner : CornersOf(to.placement)) {
-    BoxingGroup group = GroupOf(shape, from, to, to.placement.ranks()[corner]);
+    BoxingGroup group = of.Of(to.placement.ranks()[corner]);
     const bool is_new = std::none_of(groups.begin(), groups.end(),
                                      [&](const BoxingGroup& other) { return other.shape == group.shape; });
     if (is_new) groups.push_back(std::move(group));

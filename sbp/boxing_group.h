@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/mesh.h"
@@ -24,8 +25,23 @@ struct BoxingGroup {
   DistType to;
 };
 
-// The group of `rank`; the whole boxing if a rank has different coordinates in the two placements along an axis without
-// a change. REQUIRES: both types fit `shape`, and `rank` is in one of the placements.
+// The groups of a boxing. What all of them have in common looks at every rank, and is found once.
+class BoxingGroups {
+ public:
+  // Borrows all. REQUIRES: both types fit `shape`.
+  BoxingGroups(const Shape& shape, const DistType& from, const DistType& to);
+
+  // The group of `rank`; the whole boxing if a rank has different coordinates in the two placements along an axis
+  // without a change. REQUIRES: `rank` is in one of the placements.
+  BoxingGroup Of(int rank) const;
+
+ private:
+  const Shape& shape_;
+  const DistType &from_, &to_;
+  const std::vector<std::pair<int, int>> kept_;  // axes of both along which nothing changes
+};
+
+// The same of one rank alone.
 BoxingGroup GroupOf(const Shape& shape, const DistType& from, const DistType& to, int rank);
 
 // One group of each shape. Uneven splits give groups of different shapes.

@@ -34,7 +34,7 @@ class FarBounds {
   };
 
   absl::StatusOr<const Group*> GroupOfRank(int rank) {
-    BoxingGroup of = GroupOf(type_.shape, from_, to_, rank);
+    BoxingGroup of = groups_of_.Of(rank);
     Group& group = groups_[{of.from.placement, of.to.placement}];
     if (group.reads != nullptr) return &group;
     OF_ASSIGN_OR_RETURN(group.reads, BoxingReads::Create({type_.dtype, of.shape}, of.from, of.to, topology_));
@@ -72,6 +72,7 @@ class FarBounds {
 
   const TensorType& type_;
   const DistType &from_, &to_;
+  const BoxingGroups groups_of_{type_.shape, from_, to_};
   const Topology& topology_;
   std::map<std::pair<Placement, Placement>, Group> groups_;
 };
