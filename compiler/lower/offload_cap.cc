@@ -45,10 +45,8 @@ absl::StatusOr<pb::PlanSet> CompileUnderOffloadCap(const BoxGraphs& box, const C
     OF_ASSIGN_OR_RETURN(boxed, box(with, warnings));
     OF_ASSIGN_OR_RETURN(plan, CompileBoxed(boxed, with, ops));
     if (warnings != nullptr && count > 0) {
-      warnings->push_back(absl::StrCat("offload.memory: ", count, " of ", capped,
-                                       " with it are taken, so that a device "
-                                       "takes ",
-                                       most, " of ", cap, " bytes"));
+      warnings->push_back(absl::StrCat("offload.memory: ", count, " of ", capped, " with it are taken, so that ",
+                                       "a device takes ", most, " of ", cap, " bytes"));
     }
     return plan;
   }
