@@ -290,10 +290,11 @@ void AddExamples(Random& r, OpCases& cases) {
   }
 }
 
-// Scores that are capped, hidden and dropped; queries of documents that no key is of.
+// Scores that are capped, hidden and dropped, also of more keys than a kernel takes at a time; queries of documents
+// that no key is of.
 void AddScoreEdges(Random& r, OpCases& cases) {
   for (const bool causal : {false, true}) {
-    for (const int64_t tokens : {7, 64}) {
+    for (const int64_t tokens : {7, 64, 140}) {
       const int64_t keys = causal ? tokens : tokens + 30, d = tokens == 64 ? 32 : 12;
       const int64_t samples = tokens == 7 ? 2 : 1, kv_heads = samples, heads = 2 * kv_heads;
       AttrMap attrs = {{"heads", heads}, {"kv_heads", kv_heads}, {"causal", causal},   {"soft_cap", 2.0},
@@ -350,6 +351,8 @@ void AddEdges(Random& r, OpCases& cases) {
                             Geometry{1, 150, 2, 16, 2, 37},
                             Geometry{1, 131, 2, 64, 1, 64},
                             Geometry{1, 40, 2, 8, 1, 100},
+                            Geometry{1, 270, 1, 20},
+                            Geometry{1, 20, 2, 16, 2, 0, 300},
                             Geometry{2, 33, 2, 16, 1, 0, 5},
                             Geometry{1, 5, 4, 32, 2, 0, 133},
                             Geometry{2, 5, 2, 4, 2, 0, kNone},
@@ -381,6 +384,10 @@ void AddExtremes(Random& r, OpCases& cases) {
                      "sharp",
                      {{"heads", int64_t{3}}, {"causal", causal}},
                      {r.Uniform({3, 5, 9}, -8, 8), r.Uniform({3, 5, 9}, -8, 8), r.Uniform({3, 5, 9})}});
+    cases.push_back({"attention",
+                     "sharp and long",
+                     {{"heads", int64_t{1}}, {"causal", causal}},
+                     {r.Uniform({1, 270, 4}, -8, 8), r.Uniform({1, 270, 4}, -8, 8), r.Uniform({1, 270, 4})}});
   }
 }
 
