@@ -15,10 +15,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor/checksum.h"
 #include "glog/logging.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace oneflow {
 namespace {
@@ -71,7 +69,7 @@ absl::Status CannotSetRoomAside(int error, int64_t wanted, int64_t free) {
   return absl::InternalError(absl::StrCat("cannot set ", wanted, " bytes aside", why));
 }
 
-uint64_t DigestOfBlock(const char* block) { return XXH3_64bits(block, TierFile::kBlock); }
+uint64_t DigestOfBlock(const char* block) { return Checksum(block, TierFile::kBlock); }
 
 class RingTransfers : public TierTransfers {
  public:

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "actor/checkpoint/manifest.h"
+#include "actor/checksum.h"
 
 namespace oneflow {
 

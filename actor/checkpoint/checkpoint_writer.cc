@@ -18,6 +18,7 @@
 #include "actor/checkpoint/finite.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
+#include "actor/checksum.h"
 #include "oneflow_core/variable_role.h"
 
 namespace oneflow {

@@ -19,9 +19,6 @@
 #include "actor/checkpoint/box.h"
 #include "actor/checkpoint/disk.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 namespace oneflow {
 namespace {
 
@@ -136,8 +133,6 @@ absl::StatusOr<pb::CheckpointManifest> ParseManifest(const std::string& bytes) {
 }
 
 }  // namespace
-
-uint64_t Checksum(const void* data, size_t num_bytes) { return XXH3_64bits(data, num_bytes); }
 
 std::string CheckpointFolder(const std::string& path, int64_t step) {
   return absl::StrFormat("%s/%s%09d", path, kStepPrefix, step);

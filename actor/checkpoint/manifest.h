@@ -21,9 +21,6 @@ inline constexpr uint32_t kCheckpointVersion = 1;
 // Each block of this many bytes of a slice has its own checksum, so that a part can be read alone.
 inline constexpr int64_t kCheckpointBlock = int64_t{1} << 20;
 
-// XXH3's 64 bits.
-uint64_t Checksum(const void* data, size_t num_bytes);
-
 // "PATH/step-000000500", and the folder of an attempt that has not finished it.
 std::string CheckpointFolder(const std::string& path, int64_t step);
 std::string UnfinishedFolder(const std::string& path, int64_t step, uint64_t attempt);

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "compiler/lower/plan_reader.h"
 #include "compiler/lower/program.h"
+#include "google/protobuf/arena.h"
 #include "oneflow_core/library_memory.h"
 
 namespace oneflow {
@@ -45,14 +45,16 @@ int64_t ExpectedLibraryBytes(const pb::Program& program, int rank) {
 }
 
 absl::Status AddLibraryMemory(std::optional<int64_t> given, pb::PlanSet& set) {
-  OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(set));
+  if (given.has_value()) {
+    for (pb::RankClass& of : *set.mutable_classes()) of.set_library_bytes(*given);
+    return absl::OkStatus();
+  }
+  OF_ASSIGN_OR_RETURN(const PartPrograms programs, PartPrograms::Of(set));
   for (pb::RankClass& of : *set.mutable_classes()) {
-    if (given.has_value()) {
-      of.set_library_bytes(*given);
-      continue;
-    }
     const int rank = of.ranks(0);
-    OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, reader.topology().ProcessOf(rank), /*hash=*/""));
+    google::protobuf::Arena arena;
+    pb::Program& program = *google::protobuf::Arena::CreateMessage<pb::Program>(&arena);
+    OF_RETURN_IF_ERROR(programs.Spell({rank}, program));
     of.set_library_bytes(ExpectedLibraryBytes(program, rank));
   }
   return absl::OkStatus();

@@ -20,7 +20,7 @@ namespace oneflow {
 int64_t ExpectedLibraryBytes(const pb::Program& program, int rank);
 
 // Writes RankClass::library_bytes of all classes: `given`, or the expected bytes of the class' first rank. REQUIRES:
-// the plans are ordered, and devices are cuda. Errors as ProgramOf.
+// the plans are ordered, and devices are cuda. Errors as PartPrograms::Of.
 absl::Status AddLibraryMemory(std::optional<int64_t> given, pb::PlanSet& set);
 
 }  // namespace oneflow

@@ -16,13 +16,27 @@ namespace {
 
 struct Order : Precedence {
   Buckets buckets;
+  // By node: another queue waits for it, and not for what it makes, as a load of weights does for the readers of those
+  // that are to make room. It ends its chain, or that queue would wait for all that follows too.
+  std::vector<bool> ends;
 };
+
+std::vector<bool> EndsOfChains(const Graph& graph, const Precedence& order) {
+  std::vector<bool> ends(graph.num_nodes(), false);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    for (const ValueId value : graph.node(id).after) {
+      const NodeId before = graph.value(value).producer;
+      if (order.queue[before] != order.queue[id]) ends[before] = true;
+    }
+  }
+  return ends;
+}
 
 // Whether the edge from `first` to `second` may stay inside one chain. The output of `accumulate` is complete only when
 // the acts of the step are.
 bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
   const Node &a = graph.node(first), &b = graph.node(second);
-  return !order.IsBoxing(first) && !order.IsBoxing(second) && !order.SumsMicroBatches(first) &&
+  return !order.IsBoxing(first) && !order.IsBoxing(second) && !order.SumsMicroBatches(first) && !order.ends[first] &&
          order.act_rate[first] == order.act_rate[second] && a.placement == b.placement &&
          order.leads[first] == order.leads[second] && order.queue[first] == order.queue[second] &&
          order.section[first] == order.section[second] &&
@@ -206,6 +220,7 @@ absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops
   OF_ASSIGN_OR_RETURN(static_cast<Precedence&>(order), FindPrecedence(graph, ops, result.mutated));
   if (schedule != nullptr) order.section = FindSections(graph, order, *schedule, micro_batches);
   order.buckets = FillBuckets(graph, topology, overlaps_gradients, order);
+  order.ends = EndsOfChains(graph, order);
   GroupNodes(graph, order, result);
   OrderNodes(graph, order, result);
   OF_RETURN_IF_ERROR(CheckOneMutator(graph, result));

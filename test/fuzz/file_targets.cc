@@ -10,6 +10,7 @@
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/checkpoint/weight_files.h"
+#include "actor/checksum.h"
 #include "actor/trace/chrome_trace.h"
 #include "actor/trace/trace_part.h"
 #include "glog/logging.h"
