@@ -75,13 +75,18 @@ class CostGraph {
   // The cost of `value` if `state_of(port)` gives the state of each of its ports (null: takes no part).
   template <typename StateOf>
   double ValueSeconds(int value, const StateOf& state_of) const {
-    const Value& v = values_[value];
-    const State* const made = state_of(v.ports[0]);
+    const std::vector<int>& ports = values_[value].ports;
+    return SecondsOfPorts(value, [&](size_t at) { return state_of(ports[at]); });
+  }
+  // The same, where state_at(i) is that of the value's i-th port.
+  template <typename StateAt>
+  double SecondsOfPorts(int value, const StateAt& state_at) const {
+    const State* const made = state_at(0);
     if (made == nullptr) return 0;
     ++now_;
     double seconds = 0;
-    for (int port : v.ports) {
-      const State* const state = state_of(port);
+    for (size_t at = 0; at < values_[value].ports.size(); ++at) {
+      const State* const state = state_at(at);
       if (state == nullptr) continue;
       for (int to : state->wants) {
         if (to == made->from || paid_at_[to] == now_) continue;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace oneflow {
 namespace {
 
@@ -24,6 +26,55 @@ bool Next(const std::vector<Factor::Side>& sides, std::vector<int>& digits) {
   }
   return false;
 }
+
+// What a value costs if each of its ports has one of its states. That follows from how the value is made and from the
+// set of dists that any port wants, and of such sets there are few: each is priced once.
+class ChoicePrices {
+ public:
+  using State = CostGraph::State;
+
+  // Borrows both. `states`: by port of the value. At first each port has its first state.
+  ChoicePrices(const CostGraph& graph, int value, const std::vector<std::vector<const State*>>& states)
+      : graph_(graph), value_(value), states_(states), chosen_(states.size(), 0) {
+    for (const auto& of_port : states) {
+      std::vector<uint64_t>& sets = wanted_.emplace_back();
+      for (const State* const state : of_port) sets.push_back(SetOf(*state));
+    }
+  }
+
+  void Choose(size_t port, int state) { chosen_[port] = state; }
+
+  double Seconds() {
+    const auto price = [&] { return graph_.SecondsOfPorts(value_, [&](size_t port) { return StateOf(port); }); };
+    if (number_.size() > kMostDists) return price();
+    uint64_t wanted = 0;
+    for (size_t port = 0; port < chosen_.size(); ++port) wanted |= wanted_[port][chosen_[port]];
+    const auto [it, is_new] = prices_.try_emplace({StateOf(0)->from, wanted}, 0);
+    if (is_new) it->second = price();
+    return it->second;
+  }
+
+ private:
+  static constexpr size_t kMostDists = 64;
+
+  const State* StateOf(size_t port) const { return states_[port][chosen_[port]]; }
+  uint64_t SetOf(const State& state) {
+    uint64_t set = 0;
+    for (const int dist : state.wants) {
+      const size_t number = number_.try_emplace(dist, number_.size()).first->second;
+      if (number < kMostDists) set |= uint64_t{1} << number;
+    }
+    return set;
+  }
+
+  const CostGraph& graph_;
+  const int value_;
+  const std::vector<std::vector<const State*>>& states_;
+  std::vector<int> chosen_;                                       // by port
+  std::vector<std::vector<uint64_t>> wanted_;                     // by port and state
+  std::map<int, size_t> number_;                                  // of dists that are wanted
+  absl::flat_hash_map<std::pair<int, uint64_t>, double> prices_;  // by how it is made, and what is wanted
+};
 
 }  // namespace
 
@@ -152,24 +203,20 @@ std::vector<int> Factors::Describe(const Factor& factor) const {
 
 void Factors::MakeTable(Factor& factor) {
   const std::vector<int>& ports = graph_.value(factor.value).ports;
-  std::map<int, size_t> index_of;  // of ports among those of the value
   std::vector<std::vector<const CostGraph::State*>> left;
-  for (int port : ports) {
-    index_of[port] = left.size();
-    left.push_back(StatesLeft(factor, port));
-  }
+  for (int port : ports) left.push_back(StatesLeft(factor, port));
   // The order of sides is that of the value's ports, so that equal keys mean equal tables.
   FactorTable& known = tables_[Describe(factor)];
   if (known == nullptr) {
+    std::vector<size_t> port_of;  // by side
+    for (int port : factor.ports) port_of.push_back(std::find(ports.begin(), ports.end(), port) - ports.begin());
     auto table = std::make_shared<std::vector<double>>();
+    table->reserve(static_cast<size_t>(factor.Volume()));
+    ChoicePrices prices(graph_, factor.value, left);
     std::vector<int> digits(factor.sides.size(), 0);
-    std::vector<size_t> chosen(ports.size(), 0);
     do {
-      for (size_t s = 0; s < digits.size(); ++s) chosen[index_of[factor.ports[s]]] = digits[s];
-      table->push_back(graph_.ValueSeconds(factor.value, [&](int port) {
-        const size_t index = index_of[port];
-        return left[index][chosen[index]];
-      }));
+      for (size_t side = 0; side < digits.size(); ++side) prices.Choose(port_of[side], digits[side]);
+      table->push_back(prices.Seconds());
     } while (Next(factor.sides, digits));
     known = std::move(table);
   }
