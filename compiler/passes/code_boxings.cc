@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "compiler/passes/passes.h"
@@ -80,11 +82,14 @@ class BoxingCoder {
         varies_(DependsOnMicroBatch(graph, ops_)),
         num_nodes_(graph.num_nodes()) {}
 
+  // Whether anything travels as these levels. Once Run() has run.
+  bool Uses(const LevelOptions& levels) const { return used_.count(&levels) > 0; }
+
   bool Run() {
     for (NodeId id = 0; id < num_nodes_; ++id) {
       if (!ops_.Is(graph_.node(id).op, OpKind::kBoxing)) continue;
       const LevelOptions* const levels = LevelsOf(graph_.node(id));
-      if (levels != nullptr) Code(id, *levels);
+      if (levels != nullptr && Code(id, *levels)) used_.insert(levels);
     }
     if (graph_.num_nodes() == num_nodes_) return false;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {  // those of another boxing too
@@ -136,13 +141,14 @@ class BoxingCoder {
     return ops_.Is(maker->op, OpKind::kVariable) && maker->attrs.Bool("trainable");
   }
 
-  void Code(NodeId id, const LevelOptions& levels) {
+  // Whether its value can.
+  bool Code(NodeId id, const LevelOptions& levels) {
     const Node boxing = graph_.node(id);
     const ValueId from = boxing.inputs[0];
     const DistType there = DistOf(boxing.outputs[0]);
     const TensorType type = graph_.value(from).type;
     const BucketDims buckets = BucketsOf(type.shape, DistOf(from), there, levels.bucket);
-    if (!buckets) return;
+    if (!buckets) return false;
     const LevelValues own = LevelsOf(from, *buckets, levels, boxing);
     const auto move = [&](ValueId x, const char* what) {
       Node node;
@@ -156,6 +162,7 @@ class BoxingCoder {
     x = Add("reshape", boxing, {x}, {{"shape", type.shape.dims()}}, {{DType::kFloat32, type.shape}}, there)[0];
     if (type.dtype != DType::kFloat32) x = Cast(x, type.dtype, boxing, there);
     coded_[boxing.outputs[0]] = x;
+    return true;
   }
 
   struct LevelValues {
@@ -205,6 +212,7 @@ class BoxingCoder {
   const std::string axis_;
   UniqueNames names_;
   const std::vector<bool> varies_;
+  std::set<const LevelOptions*> used_;
   const int num_nodes_;
   std::map<std::pair<ValueId, std::vector<int64_t>>, LevelValues> levels_;
   std::map<ValueId, ValueId> coded_;  // what readers of a boxing read instead
@@ -231,7 +239,16 @@ absl::StatusOr<bool> CodeBoxings(Graph& graph, PassContext& context) {
     const Mesh mesh = context.options.MeshOf(graph.name()).mesh();
     OF_ASSIGN_OR_RETURN(axis, FindAxis(mesh, options->axis, "compress.axis"));
   }
-  return BoxingCoder(graph, context, axis).Run();
+  BoxingCoder coder(graph, context, axis);
+  const bool changed = coder.Run();
+  const auto warn = [&](const LevelOptions& levels, const char* field, const std::string& why) {
+    if (levels.bits == 0 || coder.Uses(levels)) return;
+    context.warnings.push_back(absl::StrCat("graph '", graph.name(), "': compress.", field, " changes nothing: ", why));
+  };
+  warn(options->weights, "weights",
+       absl::StrCat("no weight that lies split along '", axis, "' is gathered in whole buckets of levels"));
+  warn(options->stages, "stages", "nothing that a micro-batch makes goes to another stage in whole buckets of levels");
+  return changed;
 }
 
 }  // namespace oneflow
