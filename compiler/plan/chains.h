@@ -18,6 +18,9 @@
 // nodes without inputs, and nodes of backward and update that need nothing from other such nodes. These go down to
 // their first reader, but not with a bucket to its last gradient. Gradients on their way to the update, and variables
 // on theirs to their readers, travel in buckets, which cut the chains that make or read them (buckets.h).
+//
+// A gather or load of weights may wait until the readers of others are done, so that it has room. These readers end
+// their chains: what follows them in the order goes on while the gather runs.
 #pragma once
 
 #include <string>

@@ -60,6 +60,20 @@ TEST(ChainsTest, GradientsWaitForOneAnotherAndHoldUpNothingElse) {
                                          "boxing.3 whole_dw (+1)", "update.4 set_w (+1)"));
 }
 
+// A gather that waits for a reader of weights to be done, and not for what comes behind it.
+TEST(ChainsTest, WhatAnotherQueueWaitsForEndsItsChain) {
+  GraphKit kit("g");
+  const std::string b = "[dp=2]{0,1}(B)", s = "[dp=2]{0,1}(S(0))";
+  const ValueId w = kit.Variable("w", {4}, s), x = kit.Constant("x", {4}, b);
+  const ValueId reader = kit.Node1("relu", "reader", {x}, b), behind = kit.Node1("relu", "behind", {reader}, b);
+  const ValueId gathered = kit.Box("gathered", w, b);
+  kit.graph().node(kit.graph().value(gathered).producer).after = {reader};
+  kit.Node1("add", "next", {behind, gathered}, b);
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops(), OneProcess()));
+  EXPECT_THAT(Names(chains),
+              ElementsAre("forward.0 x (+1)", "forward.1 behind", "boxing.1 gathered", "forward.2 next"));
+}
+
 TEST(ChainsTest, AccumulateLivesWithTheMicroBatchesAndItsReaderWithTheStep) {
   const Graph graph = TrainingStep({1, 1, 4});
   ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops(), OneProcess()));
