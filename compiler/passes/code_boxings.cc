@@ -141,7 +141,7 @@ class BoxingCoder {
     return ops_.Is(maker->op, OpKind::kVariable) && maker->attrs.Bool("trainable");
   }
 
-  // Whether its value can.
+  // Its value travels as levels from now on. False: it does not consist of whole buckets, and nothing is changed.
   bool Code(NodeId id, const LevelOptions& levels) {
     const Node boxing = graph_.node(id);
     const ValueId from = boxing.inputs[0];
@@ -212,7 +212,7 @@ class BoxingCoder {
   const std::string axis_;
   UniqueNames names_;
   const std::vector<bool> varies_;
-  std::set<const LevelOptions*> used_;
+  std::set<const LevelOptions*> used_;  // those as which anything travels
   const int num_nodes_;
   std::map<std::pair<ValueId, std::vector<int64_t>>, LevelValues> levels_;
   std::map<ValueId, ValueId> coded_;  // what readers of a boxing read instead

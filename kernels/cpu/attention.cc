@@ -73,9 +73,9 @@ OF_INLINE float SoftmaxRow(const PanelShape& s, const ScoreRows& scores, int64_t
     VecLoop(
         n, [&](int64_t i, auto lanes) { Store(visible + i, Load(visible + i, lanes) * Load(kept + i, lanes), lanes); });
   }
-  const float grown = so_far.max == max ? 1 : std::exp(so_far.max - max);
-  so_far = {max, so_far.sum * grown + sum};
-  return grown;
+  const float rescale = so_far.max == max ? 1 : std::exp(so_far.max - max);
+  so_far = {max, so_far.sum * rescale + sum};
+  return rescale;
 }
 
 // A panel of a head's k and v as the products need them, and whose it is.
@@ -113,9 +113,9 @@ void ForwardHead(const PanelShape& s, const ScoreRows& rows, const T* q, const T
     const QueryRows<T> sums(s, out, scratch, begin);
     for (int64_t i = 0; i < block.rows(); ++i) {
       float *const row = scores + i * s.stride, *const to = sums.data + i * sums.stride;
-      const float grown = SoftmaxRow(s, rows, begin + i, block, softmax[begin + i], row, kept);
-      if (grown != 1 && !block.is_first) {
-        VecLoop(s.d, [&](int64_t c, auto lanes) { Store(to + c, Load(to + c, lanes) * grown, lanes); });
+      const float rescale = SoftmaxRow(s, rows, begin + i, block, softmax[begin + i], row, kept);
+      if (rescale != 1 && !block.is_first) {
+        VecLoop(s.d, [&](int64_t c, auto lanes) { Store(to + c, Load(to + c, lanes) * rescale, lanes); });
       }
       RoundRow<kPairs>(row, block.computed);
       if (block.is_last) ahead.Ask<T>(s, begin + i, {q}, {out}, {k, v}, {});
@@ -300,7 +300,8 @@ void SetZero(absl::Span<const TensorArg> gradients) {
   for (const TensorArg& gradient : gradients) SetZero(gradient);
 }
 
-// in: q, k, v and documents; out: out, lse[b,n,t]. A thread packs k and v once for the heads that share them.
+// in: q, k, v and documents; out: out, lse[b,n,t]. A thread packs k and v once for the heads that share them, where
+// all keys are one panel.
 template <typename T>
 const char* Attention(const KernelArgs& args) {
   const PanelShape s(args, 0);

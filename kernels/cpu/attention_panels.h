@@ -34,10 +34,11 @@ struct PanelShape : AttentionShape {
   int64_t beside() const { return scores.are_plain() ? 0 : 2 * stride; }
 };
 
-// Keys in whole lines.
+// Keys in whole lines. As narrow as the floats in whose scratch memory ranges lie, which may begin at any float.
 struct KeyRange {
-  int64_t from, to;
+  int32_t from, to;
 };
+static_assert(alignof(KeyRange) == alignof(float));
 
 // Floats that take the ranges of a head's blocks.
 inline int64_t RangeFloats(const PanelShape& s) {
@@ -55,7 +56,7 @@ inline KeyRange ComputedKeys(const PanelShape& s, const ScoreRows& scores, int64
     from = std::max(from, std::min(first_key, last) / kLine * kLine);
     to = std::max(from + kLine, std::min(to, up(end_key)));
   }
-  return {from, to};
+  return {static_cast<int32_t>(from), static_cast<int32_t>(to)};
 }
 
 // A block of queries, and of the keys that it computes those of a panel.
@@ -64,8 +65,8 @@ struct QueryBlock {
   QueryBlock(const PanelShape& s, const KeyRange& all, int64_t first, int64_t panel)
       : begin(first),
         end(std::min(s.tokens, first + kQueries)),
-        from(std::max(all.from, panel)),
-        computed(std::min(all.to, panel + kKeysOfPanel) - from),
+        from(std::max<int64_t>(all.from, panel)),
+        computed(std::min<int64_t>(all.to, panel + kKeysOfPanel) - from),
         keys(std::min(computed, s.keys - from)),
         in_panel(from - panel),
         is_first(all.from >= panel),
