@@ -2,6 +2,9 @@
 // is indexed knows by its `start` what it holds: what lies outside it reads as zero and receives nothing, so that the
 // shards' results add up.
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <ranges>
 #include <span>
@@ -119,16 +122,67 @@ struct ComesFirst {
   }
 };
 
-// in: x[T...,c]; out: values[T...,k], indices[T...,k]. The best k so far are kept as a heap where the indices will be.
+// Numbers in the order of their floats; of a NaN the largest. Both zeros have one.
+uint32_t OrderOf(float x) {
+  if (x != x) return UINT32_MAX;
+  const auto bits = x == 0 ? 0 : std::bit_cast<uint32_t>(x);
+  return bits >> 31 != 0 ? ~bits : bits | (uint32_t{1} << 31);
+}
+
+// Of the k first ones of a row, the order of the last, and how many of that order are among them.
+struct LastOfFirst {
+  uint32_t order = 0;
+  int64_t count = 0;
+};
+
+// k in [1, x.size()]. Counts how many there are of each value of the highest bits, then, of those that agree with the
+// last one in these, of the bits behind: three times over the row.
+LastOfFirst FindLast(std::span<const float> x, int64_t k) {
+  constexpr int kBits = 11;
+  LastOfFirst last = {0, k};
+  for (int top = 32; top > 0;) {
+    const int shift = std::max(0, top - kBits);
+    const uint32_t most = (uint32_t{1} << (top - shift)) - 1;
+    std::array<uint32_t, 1 << kBits> counts = {};
+    for (const float value : x) {
+      const uint32_t order = OrderOf(value);
+      if (uint64_t{order ^ last.order} >> top == 0) ++counts[(order >> shift) & most];
+    }
+    uint32_t bin = most;
+    while (counts[bin] < last.count) last.count -= counts[bin--];
+    last.order |= bin << shift;
+    top = shift;
+  }
+  return last;
+}
+
+void FirstOfRow(std::span<const float> x, std::span<int32_t> indices) {
+  // Where a heap of the first ones is small, and few elements get into it, it takes less time than counting.
+  constexpr size_t kOfHeap = 32;
+  const ComesFirst comes_first{x.data()};
+  if (indices.size() <= kOfHeap) {
+    std::ranges::partial_sort_copy(std::views::iota(int32_t{0}, static_cast<int32_t>(x.size())), indices, comes_first);
+    return;
+  }
+  LastOfFirst last = FindLast(x, static_cast<int64_t>(indices.size()));
+  int32_t* to = indices.data();
+  for (size_t i = 0; i < x.size(); ++i) {
+    const uint32_t order = OrderOf(x[i]);
+    if (order < last.order || (order == last.order && last.count-- <= 0)) continue;
+    *to++ = static_cast<int32_t>(i);
+  }
+  std::ranges::sort(indices, comes_first);
+}
+
+// in: x[T...,c]; out: values[T...,k], indices[T...,k].
 const char* TopK(const KernelArgs& args) {
-  const int64_t c = Columns(args.in[0]), k = Columns(args.out[0]);
-  ParallelFor(Rows(args.in[0]), Grain(4 * sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  const auto c = static_cast<size_t>(Columns(args.in[0])), k = static_cast<size_t>(Columns(args.out[0]));
+  ParallelFor(Rows(args.in[0]), Grain(static_cast<int64_t>(4 * sizeof(float) * c)), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const x = args.in[0].as<const float>() + row * c;
-      const std::span<int32_t> indices(args.out[1].as<int32_t>() + row * k, static_cast<size_t>(k));
-      std::ranges::partial_sort_copy(std::views::iota(int32_t{0}, static_cast<int32_t>(c)), indices, ComesFirst{x});
-      std::transform(indices.begin(), indices.end(), args.out[0].as<float>() + row * k,
-                     [&](int32_t i) { return x[i]; });
+      const std::span x(args.in[0].as<const float>() + row * c, c);
+      const std::span indices(args.out[1].as<int32_t>() + row * k, k);
+      FirstOfRow(x, indices);
+      std::ranges::transform(indices, args.out[0].as<float>() + row * k, [&](int32_t i) { return x[i]; });
     }
   });
   return nullptr;

@@ -176,6 +176,10 @@ void AddEdges(Random& r, OpCases& cases) {
       cases.push_back({"top_k", "rows", {{"k", k}}, {r.Uniform(x)}, 0});
     }
   }
+  for (const int64_t k : {33, 300, 2999, 3000}) {  // more than a heap is for
+    cases.push_back({"top_k", "many of ties", {{"k", k}}, {Few(r, {2, 3000})}, 0});
+    cases.push_back({"top_k", "many", {{"k", k}}, {r.Uniform({2, 3000})}, 0});
+  }
 }
 
 void AddExtremes(Random& r, OpCases& cases) {
@@ -184,6 +188,10 @@ void AddExtremes(Random& r, OpCases& cases) {
                    "infinities and NaN",
                    {{"k", int64_t{3}}},
                    {With(r.Uniform({5, 7}), {kNan, kNan, kInfinity, 1, -kInfinity})}});
+  cases.push_back({"top_k",
+                   "many, infinities and NaN",
+                   {{"k", int64_t{90}}},
+                   {With(r.Uniform({2, 100}), {kNan, kNan, kInfinity, 0.0f, -0.0f, -kInfinity})}});
 }
 
 }  // namespace
