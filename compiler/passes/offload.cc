@@ -70,6 +70,7 @@ class Offloader {
   struct Unit {
     std::vector<NodeId> users;
     std::map<NodeId, ValueId> loaded;  // by variable
+    std::vector<ValueId> loaded_now;   // of these, what is loaded with the unit and not before
     std::vector<ValueId> stored;       // say that it is
     int64_t bytes = 0;
     NodeId last = -1;  // of what it waits for
@@ -189,6 +190,11 @@ class Offloader {
     return std::any_of(mutates.begin(), mutates.end(),
                        [&](int input) { return InTier(graph_.node(id).inputs[input]) >= 0; });
   }
+  // Whether forward or backward reads the variable.
+  bool IsReadBySteps(NodeId variable) const {
+    const std::vector<NodeId>& readers = consumers_[graph_.node(variable).outputs[0]];
+    return std::any_of(readers.begin(), readers.end(), [&](NodeId reader) { return !IsOfUnits(reader); });
+  }
   // Whether what it uses of tiers goes in units.
   bool IsOfUnits(NodeId id) const { return IsUpdate(graph_.node(id)) || Overwrites(id); }
 
@@ -259,17 +265,59 @@ class Offloader {
       for (const NodeId user : group.users) Add(user, units.back());
       units.back().last = std::max(units.back().last, group.last);
     }
+    std::vector<std::vector<ValueId>> after(units.size());  // what loads of the unit come after
     for (size_t k = 0; k < units.size(); ++k) {
       const int before = static_cast<int>(k) - 1 - options_.prefetch;
-      std::vector<ValueId> after = FirstGradients(line, before < 0);
-      if (before >= 0) after = units[before].stored;
-      if (k > 0) {
-        for (const auto& [variable, value] : units[k - 1].loaded) after.push_back(value);
-      }
-      Fill(units[k], after);
+      after[k] = before < 0 ? FirstGradients(line) : units[before].stored;
+      if (k > 0) after[k].insert(after[k].end(), units[k - 1].loaded_now.begin(), units[k - 1].loaded_now.end());
+      LoadLargeOnes(units, k, after);
+      Fill(units[k], after[k]);
       ++number_;
     }
     HoldBack(units, options_.prefetch);
+    HoldForward(units);
+  }
+
+  // What takes as much as a unit by itself, such as the parts of an embedding's state, would be loaded when the unit
+  // before is stored, and then everything waits. It is loaded earlier, by a unit for as much as two of them have: the
+  // queue stands still about half of the time where copies are hidden.
+  void LoadLargeOnes(std::vector<Unit>& units, size_t k, const std::vector<std::vector<ValueId>>& after) {
+    int64_t bytes = 0;
+    for (auto& [variable, value] : units[k].loaded) {
+      const Value& whole = graph_.value(graph_.node(variable).outputs[0]);
+      const int64_t own = ShardBytes(whole.type, *whole.dist);
+      if (own < options_.unit_bytes) continue;
+      bytes += own;
+      const auto earlier = static_cast<size_t>(bytes / (2 * options_.unit_bytes));
+      if (options_.prefetch == 0 || earlier > k) continue;
+      const size_t beside = k - earlier;
+      Node like = graph_.node(units[k].users.front());
+      like.unit = number_++;
+      value = Load(variable, like);
+      std::vector<ValueId>& waits = graph_.node(graph_.value(value).producer).after;
+      waits = after[beside];
+      waits.insert(waits.end(), units[beside].loaded_now.begin(), units[beside].loaded_now.end());
+    }
+  }
+
+  // The stores of the last units go on beside the next forward; its second half waits for them, so that they take no
+  // memory when it needs most.
+  void HoldForward(const std::vector<Unit>& units) {
+    const Placement& on = *graph_.node(units.back().users.front()).placement;
+    std::vector<NodeId> forward;
+    for (NodeId id = 0; id < num_nodes_; ++id) {
+      const Node& node = graph_.node(id);
+      const OpKind kind = ops_.Find(node.op)->kind;
+      if (IsForward(node) && kind != OpKind::kVariable && kind != OpKind::kBoxing && node.placement == on) {
+        forward.push_back(id);
+      }
+    }
+    if (forward.empty()) return;
+    std::vector<ValueId>& after = graph_.node(forward[forward.size() / 2]).after_last;
+    for (size_t k = units.size() - std::min(units.size(), static_cast<size_t>(1 + options_.prefetch)); k < units.size();
+         ++k) {
+      after.insert(after.end(), units[k].stored.begin(), units[k].stored.end());
+    }
   }
 
   // Backward does not run ahead of stores that go on beside it: those of its nodes that come behind what unit k waits
@@ -297,8 +345,8 @@ class Offloader {
     });
   }
 
-  std::vector<ValueId> FirstGradients(const Line& line, bool wanted) const {
-    if (!wanted || line.front().last < 0 || graph_.node(line.front().last).outputs.empty()) return {};
+  std::vector<ValueId> FirstGradients(const Line& line) const {
+    if (line.front().last < 0 || graph_.node(line.front().last).outputs.empty()) return {};
     const ValueId made = graph_.node(line.front().last).outputs[0];
     if (ValueRate(graph_, made, ops_) != Rate::kStep) return {};
     return {made};
@@ -322,8 +370,10 @@ class Offloader {
     Node like = graph_.node(unit.users.front());
     like.unit = number_;
     for (auto& [variable, value] : unit.loaded) {
+      if (value >= 0) continue;
       value = Load(variable, like);
       graph_.node(graph_.value(value).producer).after = after;
+      unit.loaded_now.push_back(value);
     }
     std::set<NodeId> overwritten;
     for (const NodeId user : unit.users) {
@@ -337,10 +387,20 @@ class Offloader {
         }
       }
     }
-    for (const NodeId variable : overwritten) {
-      const std::vector<ValueId> inputs = {graph_.node(variable).outputs[0], unit.loaded.at(variable)};
+    // Weights first, which the next forward waits for.
+    std::vector<NodeId> in_order(overwritten.begin(), overwritten.end());
+    const auto states = std::stable_partition(in_order.begin(), in_order.end(),
+                                              [&](NodeId variable) { return IsReadBySteps(variable); });
+    std::vector<ValueId> weights;
+    for (auto it = in_order.begin(); it != in_order.end(); ++it) {
+      if (it == states && it != in_order.begin()) {
+        weights = unit.stored;
+        like.unit = ++number_;
+      }
+      const std::vector<ValueId> inputs = {graph_.node(*it).outputs[0], unit.loaded.at(*it)};
       unit.stored.push_back(
-          AddTierCopy(graph_, TierCopy::kStoreInto, *in_tier_.at(variable), inputs, NameFor(variable, "/store"), like));
+          AddTierCopy(graph_, TierCopy::kStoreInto, *in_tier_.at(*it), inputs, NameFor(*it, "/store"), like));
+      graph_.node(graph_.value(unit.stored.back()).producer).after = weights;
     }
   }
 

@@ -19,7 +19,20 @@ struct Order : Precedence {
   // By node: another queue waits for it, and not for what it makes, as a load of weights does for the readers of those
   // that are to make room. It ends its chain, or that queue would wait for all that follows too.
   std::vector<bool> ends;
+  // By node: it waits for a copy to a tier in the step before. What comes before it does not wait too.
+  std::vector<bool> begins;
 };
+
+std::vector<bool> BeginsOfChains(const Graph& graph, const Precedence& order) {
+  std::vector<bool> begins(graph.num_nodes(), false);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const std::vector<ValueId>& last = graph.node(id).after_last;
+    begins[id] = std::any_of(last.begin(), last.end(), [&](ValueId value) {
+      return QueueKindOf(order.queue[graph.value(value).producer]).of_tier;
+    });
+  }
+  return begins;
+}
 
 std::vector<bool> EndsOfChains(const Graph& graph, const Precedence& order) {
   std::vector<bool> ends(graph.num_nodes(), false);
@@ -37,7 +50,7 @@ std::vector<bool> EndsOfChains(const Graph& graph, const Precedence& order) {
 bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
   const Node &a = graph.node(first), &b = graph.node(second);
   return !order.IsBoxing(first) && !order.IsBoxing(second) && !order.SumsMicroBatches(first) && !order.ends[first] &&
-         order.act_rate[first] == order.act_rate[second] && a.placement == b.placement &&
+         !order.begins[second] && order.act_rate[first] == order.act_rate[second] && a.placement == b.placement &&
          order.leads[first] == order.leads[second] && order.queue[first] == order.queue[second] &&
          order.section[first] == order.section[second] &&
          order.buckets.segment[first] == order.buckets.segment[second] && a.unit == b.unit;
@@ -221,6 +234,7 @@ absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops
   if (schedule != nullptr) order.section = FindSections(graph, order, *schedule, micro_batches);
   order.buckets = FillBuckets(graph, topology, overlaps_gradients, order);
   order.ends = EndsOfChains(graph, order);
+  order.begins = BeginsOfChains(graph, order);
   GroupNodes(graph, order, result);
   OrderNodes(graph, order, result);
   OF_RETURN_IF_ERROR(CheckOneMutator(graph, result));

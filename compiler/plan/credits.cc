@@ -60,6 +60,7 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
 }
 
 int PriorityOf(const ChainGraph& chains, const Chain& chain) {
+  if (QueueKindOf(chain.queue).of_tier) return NumLevels(chains) - chain.level;
   if (!QueueKindOf(chain.queue).launches) return chain.level;
   int urgency = 0;
   if (chain.kind == Chain::Kind::kBoxing) {

@@ -98,6 +98,50 @@ TEST(OffloadTest, UnitsWaitForOneAnother) {
   }
 }
 
+// One of ten units' bytes is loaded five units before its own, in an act of its own.
+TEST(OffloadTest, LargeVariablesAreLoadedEarlier) {
+  constexpr int64_t kLayerBytes = 64 * 64 * 4;
+  GraphBuilder b(Ops(), "train");
+  const Samples samples = ReadSamples(b, 8);
+  Tensor x = MatMul(Tanh(MatMul(samples.rows, Weight(b, "first", {16, 640}))), Weight(b, "w0", {640, 64}));
+  for (int i = 1; i < 10; ++i) x = MatMul(Tanh(x), Weight(b, absl::StrCat("w", i), {64, 64}));
+  const Tensor loss = ReduceMean(Mul(x, x));
+  b.SetLoss(loss);
+  Fetch(loss, "loss");
+  ASSERT_OK_AND_ASSIGN(const Graph made, b.Finish());
+  for (const int prefetch : {0, 1}) {
+    VariableDists variables;
+    const CompileOptions options = WithOffload({OnDisk(What::kOptimizer, prefetch, kLayerBytes)});
+    ASSERT_OK_AND_ASSIGN(const Graph graph, RunPasses(made, options, Ops(), variables));
+    std::map<std::string, NodeId> copies;
+    for (const OpKind kind : {OpKind::kLoad, OpKind::kStore}) {
+      for (const NodeId id : OfKind(graph, kind)) copies[graph.node(id).name] = id;
+    }
+    const Node &load = graph.node(copies.at("w0/adam_m/load")), &other = graph.node(copies.at("w0/adam_v/load"));
+    const auto waits_for = [&](const char* store) { return Has(load.after, graph.node(copies.at(store)).outputs[0]); };
+    // Backward goes from w9 to w0. Without loads ahead of time a load waits for the unit before.
+    EXPECT_EQ(waits_for("w1/adam_m/store"), prefetch == 0);
+    EXPECT_EQ(waits_for("w7/adam_m/store"), prefetch == 1) << "two units before the fifth";
+    EXPECT_EQ(load.unit == other.unit, prefetch == 0);
+  }
+}
+
+// Stores of the last units go on beside the next step, and the second half of its forward waits for them.
+TEST(OffloadTest, ForwardWaitsForTheLastStores) {
+  for (const int prefetch : {0, 1}) {
+    ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kOptimizer, prefetch)})));
+    std::set<std::string> waited_for;
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      const Node& node = graph.node(id);
+      EXPECT_TRUE(node.after_last.empty() || IsForward(node)) << node.name;
+      for (const ValueId value : node.after_last) waited_for.insert(graph.node(graph.value(value).producer).name);
+    }
+    std::set<std::string> expected = {"w0/adam_m/store", "w0/adam_v/store"};
+    if (prefetch == 1) expected.insert({"w1/adam_m/store", "w1/adam_v/store"});
+    EXPECT_EQ(waited_for, expected);
+  }
+}
+
 TEST(OffloadTest, SmallVariablesAndNumbersStay) {
   OffloadOptions large = OnDisk(What::kOptimizer, 1);
   large.least_bytes = 64 * 64 * 4;
