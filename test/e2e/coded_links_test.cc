@@ -24,6 +24,7 @@ constexpr double kOfMessages = 0.94;  // of a link's rate, what headers of packe
 constexpr int kTokensOfSample = 128, kHosts = 2;
 constexpr double kBytesOfMessages = 8000;  // of a step: frames, seals and messages of actors, beside what is planned
 constexpr double kSimulated = 0.1;         // that a simulated step may be from a measured one
+constexpr int kTurns = 7;                  // of simulating and measuring
 constexpr char kPeer[] = "--sizes 4 128 4 128 16 --steps 40";  // 16 samples of a host
 constexpr absl::Duration kLongestRun = absl::Minutes(10);
 
@@ -46,24 +47,24 @@ class CodedLinksTest : public AcrossHosts {
     work_.Write("text", ReadFile(SourceDir() + "/data/kjv.txt"));  // where daemons let jobs read
   }
 
-  // The quickstart's model in `batch` samples a step.
-  std::string Job(int steps, int batch, const std::string& policy) const {
-    return work_.Write(
-        "job.pbtxt",
-        absl::StrCat("name: 'coded' model { gpt { layers: 4 width: 128 heads: 4 context: ", kTokensOfSample,
-                     " } } data { text { path: '", work_.Path("text"),
-                     "' } } mesh { dp: 2 } cluster { hosts { "
-                     "count: 2 devices: 1 nics { link: 'ethernet' gbit_per_s: ",
-                     kOfMessages * kSlowMegabits / 1000, " } } } train { steps: ", steps, " batch_size: ", batch,
-                     " optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 } schedule { learning_rate: 1e-3 kind: "
-                     "'cosine' warmup_steps: 20 } } evaluate { batches: 8 } ",
-                     policy));
+  // The quickstart's model in `batch` samples a step; `beta1` of AdamW.
+  std::string Job(int steps, int batch, const std::string& policy, double beta1 = 0.9) const {
+    return work_.Write("job.pbtxt",
+                       absl::StrCat("name: 'coded' model { gpt { layers: 4 width: 128 heads: 4 context: ",
+                                    kTokensOfSample, " } } data { text { path: '", work_.Path("text"),
+                                    "' } } mesh { dp: 2 } cluster { hosts { "
+                                    "count: 2 devices: 1 nics { link: 'ethernet' gbit_per_s: ",
+                                    kOfMessages * kSlowMegabits / 1000, " } } } train { steps: ", steps,
+                                    " batch_size: ", batch, " optimizer { adamw { beta1: ", beta1,
+                                    " weight_decay: 0.1 } clip_norm: 1 } schedule { "
+                                    "learning_rate: 1e-3 kind: 'cosine' warmup_steps: 20 } } evaluate { batches: 8 } ",
+                                    policy));
   }
-  Ran Train(int steps, int batch, const std::string& policy) const {
+  Ran Train(int steps, int batch, const std::string& policy, double beta1 = 0.9) const {
     Ran ran;
     const int64_t before = PayloadSent();
     const std::vector<nlohmann::json> lines =
-        work_.Metrics(Job(steps, batch, policy), At(), hosts_->In(0), kLongestRun);
+        work_.Metrics(Job(steps, batch, policy, beta1), At(), hosts_->In(0), kLongestRun);
     ran.sent = PayloadSent() - before;
     std::vector<double> seconds;
     int last = 0;
@@ -101,6 +102,19 @@ class CodedLinksTest : public AcrossHosts {
         << simulated.out << simulated.err;
     return milliseconds / 1e3;
   }
+  // What is simulated of what is measured, in turns, each beside the simulations before and behind it: how fast a
+  // virtual machine computes changes by a third within a minute. `mean`: of means of steps instead of medians.
+  std::vector<double> SimulatedOfMeasured(int batch, int steps, const std::string& policy, bool mean) const {
+    std::vector<double> ratios;
+    double before = SimulatedSeconds(batch, policy);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const Ran ran = Train(steps, batch, policy);
+      const double after = SimulatedSeconds(batch, policy);
+      ratios.push_back((before + after) / 2 / (mean ? ran.seconds : ran.median));
+      before = after;
+    }
+    return ratios;
+  }
   // What a step of the first graph moves, all of it between hosts.
   int64_t PlannedBytes(const std::string& policy) const {
     const Outcome explained = work_.Run({"plan", "explain", Job(500, 32, policy)});
@@ -114,36 +128,36 @@ class CodedLinksTest : public AcrossHosts {
 // Bytes are the plan's by the interfaces' counters, and the model learns as well.
 TEST_F(CodedLinksTest, CodesSendWhatThePlanSaysAndTheModelLearnsAsWell) {
   constexpr int kSteps = 500, kFewSteps = 100, kBatch = 32;
-  // `is_near`: the loss is within 1% of that of exact steps. Under AdamW that of a part of the elements is not: 2.8%
-  // with a quarter of them, behind 100 exact steps.
+  // `is_near`: the loss is within 1% of that of the exact steps before it in the list. What TOPK leaves for later steps
+  // acts as momentum does, so under AdamW with as much momentum as usual its loss is not.
   const struct {
     const char* name;
     const char* policy;
     bool is_near = true;
+    double beta1 = 0.9;
   } codes[] = {
       {"exact", ""},
       {"QUANT 4", "compress { family: QUANT default: 4 }"},
       {"POWERSGD 16", "compress { family: POWERSGD default: 16 warmup_steps: 100 }"},
       {"POWERSGD 4", "compress { family: POWERSGD default: 4 }", /*is_near=*/false},
       {"TOPK 1%", "compress { family: TOPK default: 0.01 }", /*is_near=*/false},
+      {"exact", "", /*is_near=*/true, /*beta1=*/0.5},
+      {"TOPK 10%", "compress { family: TOPK default: 0.1 warmup_steps: 100 }", /*is_near=*/true, /*beta1=*/0.5},
   };
   Ran exact;
   double powersgd = 0;
-  for (const auto& [name, policy, is_near] : codes) {
-    const Ran few = Train(kFewSteps, kBatch, policy), ran = Train(kSteps, kBatch, policy);
+  for (const auto& [name, policy, is_near, beta1] : codes) {
+    const Ran few = Train(kFewSteps, kBatch, policy, beta1), ran = Train(kSteps, kBatch, policy, beta1);
     const auto planned = static_cast<double>(PlannedBytes(policy));
     const double sent = static_cast<double>(ran.sent - few.sent) / (kSteps - kFewSteps);
     if (*policy == '\0') exact = ran;
     if (name == std::string("POWERSGD 4")) powersgd = ran.seconds;
-    const double simulated = SimulatedSeconds(kBatch, policy);
-    std::cout
-        << absl::StrFormat(
-               "%-12s %7.1f ms a step, %4.2f x exact, simulated %7.1f (%+.1f%%); sent %9.0f bytes a step, planned "
-               "%9.0f (%+.2f%%); validation %.4f (%+.2f%%)",
-               name, 1e3 * ran.median, exact.median / ran.median, 1e3 * simulated, 100 * (simulated / ran.median - 1),
-               sent, planned, 100 * (sent / planned - 1), ran.validation, 100 * (ran.validation / exact.validation - 1))
-        << std::endl;
-    EXPECT_NEAR(simulated / ran.median, 1, kSimulated) << name;
+    std::cout << absl::StrFormat(
+                     "%-12s beta1 %.1f %7.1f ms a step, %4.2f x exact; sent %9.0f bytes a step, planned "
+                     "%9.0f (%+.2f%%); validation %.4f (%+.2f%%)",
+                     name, beta1, 1e3 * ran.median, exact.median / ran.median, sent, planned,
+                     100 * (sent / planned - 1), ran.validation, 100 * (ran.validation / exact.validation - 1))
+              << std::endl;
     EXPECT_NEAR(sent, planned, 0.01 * planned + kBytesOfMessages) << name;
     if (is_near) {
       EXPECT_LE(ran.validation, 1.01 * exact.validation) << name;
@@ -169,11 +183,6 @@ TEST_F(CodedLinksTest, Co2HidesTheLinkAndLearnsMoreInTheSameTime) {
   const Ran few = Train(400, kBatch, late(tau));
   const int steps = static_cast<int>(kExactSteps * exact.seconds / few.seconds);
   const Ran co2 = Train(steps, kBatch, late(tau));
-  const double simulated_exact = SimulatedSeconds(kBatch, ""), simulated_co2 = SimulatedSeconds(kBatch, late(tau));
-  std::cout << absl::StrFormat("simulated: exact %.1f ms a step, CO2 %.2f\n", 1e3 * simulated_exact,
-                               1e3 * simulated_co2);
-  EXPECT_NEAR(simulated_exact / exact.seconds, 1, kSimulated);
-  EXPECT_NEAR(simulated_co2 / co2.seconds, 1, kSimulated);
   std::cout << absl::StrFormat(
                    "alone %.2f ms a step, exact %.1f, CO2 with tau %d %.2f: %.2f of alone, %.1f x exact; in %.0f s CO2 "
                    "takes %d steps to %.3f (validation %.3f), exact steps %d to %.3f (%.3f)",
@@ -184,6 +193,33 @@ TEST_F(CodedLinksTest, Co2HidesTheLinkAndLearnsMoreInTheSameTime) {
   EXPECT_GE(alone.seconds / co2.seconds, 0.85);
   EXPECT_GE(exact.seconds / co2.seconds, 10);
   EXPECT_LE(co2.validation, exact.validation - 0.2);
+}
+
+// Steps take what `plan simulate` says of kernels that were measured on these cores.
+TEST_F(CodedLinksTest, StepsTakeWhatIsSimulated) {
+  const struct {
+    const char* name;
+    int batch, steps;
+    const char* policy;
+    bool mean = false;  // rounds beside steps let what they tell come in bursts
+  } ways[] = {
+      {"exact", 32, 20, ""},
+      {"QUANT 4", 32, 30, "compress { family: QUANT default: 4 }"},
+      {"POWERSGD 16", 32, 30, "compress { family: POWERSGD default: 16 }"},
+      {"POWERSGD 4", 32, 30, "compress { family: POWERSGD default: 4 }"},
+      {"TOPK 1%", 32, 30, "compress { family: TOPK default: 0.01 }"},
+      {"exact, 2 samples", 2, 25, ""},
+      {"CO2, 2 samples", 2, 500, "sync { co2 { tau: 50 momentum: 0.2 } }", /*mean=*/true},
+  };
+  for (const auto& [name, batch, steps, policy, mean] : ways) {
+    std::vector<double> ratios = SimulatedOfMeasured(batch, steps, policy, mean);
+    std::sort(ratios.begin(), ratios.end());
+    const double ratio = Median(ratios);
+    std::cout << absl::StrFormat("%-16s simulated / measured %.3f (%.3f to %.3f)", name, ratio, ratios.front(),
+                                 ratios.back())
+              << std::endl;
+    EXPECT_NEAR(ratio, 1, kSimulated) << name;
+  }
 }
 
 }  // namespace

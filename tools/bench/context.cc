@@ -22,6 +22,7 @@ constexpr int kContextProcesses = 4;
 constexpr int64_t kTokens[] = {4096, 8192};
 constexpr int64_t kContextHeads = 4, kContextWidth = 256;
 constexpr int kContextWarmup = 1, kContextSteps = 3;  // unless the command line says otherwise
+constexpr int kPasses = 3;                            // of all ways in a round, of which the fastest one counts
 constexpr double kSameContextLoss = 1e-4;             // of the mean of a product with random numbers
 
 struct ContextWay {
@@ -56,7 +57,7 @@ absl::StatusOr<Graph> AttentionGraph(int64_t tokens, const OpRegistry& ops) {
   return b.Finish();
 }
 
-// By tokens and way: seconds of a step.
+// By tokens and way: seconds of a step, in the fastest pass.
 using ContextRound = std::map<std::pair<int64_t, std::string>, double>;
 
 class ContextCase : public BenchCase {
@@ -69,8 +70,10 @@ class ContextCase : public BenchCase {
   absl::StatusOr<std::string> RunRound() override {
     ContextRound round;
     for (const int64_t tokens : kTokens) {
-      OF_RETURN_IF_ERROR(RunWays(tokens, round));
-      if (!context_.pytorch.empty()) OF_RETURN_IF_ERROR(RunPeers(tokens, round));
+      for (int pass = 0; pass < kPasses; ++pass) {
+        OF_RETURN_IF_ERROR(RunWays(tokens, round));
+        if (!context_.pytorch.empty()) OF_RETURN_IF_ERROR(RunPeers(tokens, round));
+      }
     }
     rounds_.push_back(std::move(round));
     return absl::StrFormat("ring %5.3f s", rounds_.back().at({kTokens[0], "ring"}));
@@ -168,7 +171,8 @@ class ContextCase : public BenchCase {
 
   void Take(int64_t tokens, const std::string& way, double seconds, ContextRound& round) {
     if (std::find(ways_.begin(), ways_.end(), way) == ways_.end()) ways_.push_back(way);
-    round[{tokens, way}] = seconds;
+    const auto [least, is_first] = round.try_emplace({tokens, way}, seconds);
+    if (!is_first) least->second = std::min(least->second, seconds);
   }
 
   // The median of the ratios of rounds.

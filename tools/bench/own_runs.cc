@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "actor/trace/chrome_trace.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/zones.h"
@@ -58,13 +59,25 @@ train { batch_size: 256 optimizer { adamw { beta2: 0.99 } } schedule { learning_
 };
 constexpr struct {
   const char* name;
-  int pp, dp, tp;
-  int micro_batches;
-
-  int devices() const { return pp * dp * tp; }
-} kRunLayouts[] = {{"one device", 1, 1, 1, 1}, {"dp2", 1, 2, 1, 1}, {"tp2", 1, 1, 2, 1},
-                   {"pp2", 2, 1, 1, 4},        {"dp4", 1, 4, 1, 1}, {"dp2 x tp2", 1, 2, 2, 1},
-                   {"pp2 x dp2", 2, 2, 1, 4},  {"tp4", 1, 1, 4, 1}};
+  const char* sets;  // assignments to fields of the job
+  int devices;
+  bool of_gpt_alone = false;
+} kRunLayouts[] = {
+    {"one device", "", 1},
+    {"dp2", "mesh={dp:2}", 2},
+    {"tp2", "mesh={tp:2}", 2},
+    {"pp2", "mesh={pp:2} train.micro_batches=4", 2},
+    {"dp4", "mesh={dp:4}", 4},
+    {"dp2 x tp2", "mesh={dp:2,tp:2}", 4},
+    {"pp2 x dp2", "mesh={pp:2,dp:2} train.micro_batches=4", 4},
+    {"tp4", "mesh={tp:4}", 4},
+    {"dp2, stage 1", "mesh={dp:2} zero={stage:1}", 2, /*of_gpt_alone=*/true},
+    {"dp2, stage 2", "mesh={dp:2} zero={stage:2}", 2, /*of_gpt_alone=*/true},
+    {"dp2, stage 3", "mesh={dp:2} zero={stage:3}", 2, /*of_gpt_alone=*/true},
+    {"cp2", "mesh={cp:2}", 2, /*of_gpt_alone=*/true},
+    {"states on disk", "offload=[{what:OPTIMIZER,tier:DISK}]", 1, /*of_gpt_alone=*/true},
+    {"weights on disk too", "offload=[{what:OPTIMIZER,tier:DISK},{what:WEIGHTS,tier:DISK}]", 1, /*of_gpt_alone=*/true},
+};
 
 struct OwnRound {
   double real_seconds = 0, predicted_seconds = 0;  // medians of a step
@@ -201,19 +214,18 @@ class OwnRunsCase : public BenchCase {
       for (const auto& layout : kRunLayouts) {
         OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(model.config, absl::StrCat("(", model.name, ")")));
         pb::JobConfig& job = config.config;
+        if (layout.of_gpt_alone && !job.model().has_gpt()) continue;
         if (job.model().has_gpt()) job.mutable_data()->mutable_text()->set_path(context_.sample_text);
-        pb::Mesh& mesh = *job.mutable_mesh();
-        mesh.set_pp(layout.pp);
-        mesh.set_dp(layout.dp);
-        mesh.set_tp(layout.tp);
-        job.mutable_cluster()->set_cores_per_process(std::min(layout.devices(), context_.cores));
-        job.mutable_train()->set_micro_batches(layout.micro_batches);
+        job.mutable_cluster()->set_cores_per_process(std::min(layout.devices, context_.cores));
+        for (const absl::string_view set : absl::StrSplit(layout.sets, ' ', absl::SkipEmpty())) {
+          OF_RETURN_IF_ERROR(ApplyOverride(set, config));
+        }
         job.mutable_train()->set_steps(context_.warmup + context_.steps);
         job.mutable_trace()->set_file(TraceFile());
         for (const std::string& assignment : context_.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
         OwnRow& row = rows_.emplace_back();
         row.title = absl::StrCat(model.name, " ", layout.name);
-        row.devices = layout.devices();
+        row.devices = layout.devices;
         OF_ASSIGN_OR_RETURN_AT(row.job, MakeJob(std::move(config), JobKind::kTrain, context_.ops), row.title);
         OF_ASSIGN_OR_RETURN_AT(row.program, CompileToProgram(row.job, context_.ops), row.title);
       }
