@@ -278,19 +278,23 @@ class Offloader {
     HoldForward(units);
   }
 
-  // What takes as much as a unit by itself, such as the parts of an embedding's state, would be loaded when the unit
-  // before is stored, and then everything waits. It is loaded earlier, by a unit for as much as two of them have: the
-  // queue stands still about half of the time where copies are hidden.
+  // Variables that take as much as a unit each, such as an embedding and its state, would all be loaded when the unit
+  // before is stored, and then everything waits. Those behind others of their unit are loaded beside an earlier one:
+  // units of half as many bytes as those others come in between, since the queue stands still about half of the time
+  // where copies are hidden. They take memory from then on, so no more than two units for each that may be there ahead.
   void LoadLargeOnes(std::vector<Unit>& units, size_t k, const std::vector<std::vector<ValueId>>& after) {
     int64_t bytes = 0;
     for (auto& [variable, value] : units[k].loaded) {
       const Value& whole = graph_.value(graph_.node(variable).outputs[0]);
       const int64_t own = ShardBytes(whole.type, *whole.dist);
       if (own < options_.unit_bytes) continue;
+      size_t beside = k;
+      int64_t earlier = bytes / 2;
+      for (int i = 0; i < 2 * options_.prefetch && beside > 0 && units[beside - 1].bytes <= earlier; ++i) {
+        earlier -= units[--beside].bytes;
+      }
       bytes += own;
-      const auto earlier = static_cast<size_t>(bytes / (2 * options_.unit_bytes));
-      if (options_.prefetch == 0 || earlier > k) continue;
-      const size_t beside = k - earlier;
+      if (beside == k) continue;
       Node like = graph_.node(units[k].users.front());
       like.unit = number_++;
       value = Load(variable, like);

@@ -12,13 +12,14 @@ namespace {
 
 using What = OffloadOptions::What;
 
-// Layers of 64 x 64, of samples, without biases; all of them with the first and the last, which are smaller.
-Graph Products(int layers) {
+// Layers of 64 x 64, of samples, without biases; all of them with the first, which is smaller, and the last, of so many
+// columns.
+Graph Products(int layers, int64_t columns = 4) {
   GraphBuilder b(Ops(), "train");
   const Samples samples = ReadSamples(b, 8);
   Tensor x = MatMul(samples.rows, Weight(b, "w0", {16, 64}));
   for (int i = 1; i < layers - 1; ++i) x = MatMul(Tanh(x), Weight(b, absl::StrCat("w", i), {64, 64}));
-  x = Tanh(MatMul(Tanh(x), Weight(b, "last", {64, 4})));
+  x = Tanh(MatMul(Tanh(x), Weight(b, "last", {64, columns})));
   const Tensor loss = ReduceMean(Mul(x, x));
   b.SetLoss(loss);
   Fetch(loss, "loss");
@@ -36,9 +37,9 @@ CompileOptions WithOffload(std::vector<OffloadOptions> offload) {
   return options;
 }
 
-absl::StatusOr<Graph> Offloaded(const CompileOptions& options) {
+absl::StatusOr<Graph> Offloaded(const CompileOptions& options, int64_t columns = 4) {
   VariableDists variables;
-  return RunPasses(Products(12), options, Ops(), variables);
+  return RunPasses(Products(12, columns), options, Ops(), variables);
 }
 
 std::vector<NodeId> OfKind(const Graph& graph, OpKind kind) {
@@ -54,7 +55,7 @@ bool Has(const std::vector<ValueId>& values, ValueId value) {
 }
 
 TEST(OffloadTest, WhatAnUpdateOverwritesIsLoadedAndStored) {
-  ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kOptimizer, 1)})));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kOptimizer, 1)}), /*columns=*/64));
   std::map<NodeId, NodeId> load_of, store_of;  // by variable
   for (const NodeId id : OfKind(graph, OpKind::kLoad)) {
     const NodeId variable = graph.value(graph.node(id).inputs[0]).producer;
@@ -77,7 +78,8 @@ TEST(OffloadTest, WhatAnUpdateOverwritesIsLoadedAndStored) {
 
 TEST(OffloadTest, UnitsWaitForOneAnother) {
   for (const int prefetch : {0, 1, 3}) {
-    ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kOptimizer, prefetch)})));
+    ASSERT_OK_AND_ASSIGN(const Graph graph,
+                         Offloaded(WithOffload({OnDisk(What::kOptimizer, prefetch)}), /*columns=*/64));
     std::map<int, std::vector<ValueId>> stored;  // by unit
     for (const NodeId id : OfKind(graph, OpKind::kStore)) {
       stored[graph.node(id).unit].push_back(graph.node(id).outputs[0]);
@@ -98,7 +100,7 @@ TEST(OffloadTest, UnitsWaitForOneAnother) {
   }
 }
 
-// One of ten units' bytes is loaded five units before its own, in an act of its own.
+// Of two of ten units' bytes each the second one is loaded two units before its own, in an act of its own.
 TEST(OffloadTest, LargeVariablesAreLoadedEarlier) {
   constexpr int64_t kLayerBytes = 64 * 64 * 4;
   GraphBuilder b(Ops(), "train");
@@ -117,11 +119,11 @@ TEST(OffloadTest, LargeVariablesAreLoadedEarlier) {
     for (const OpKind kind : {OpKind::kLoad, OpKind::kStore}) {
       for (const NodeId id : OfKind(graph, kind)) copies[graph.node(id).name] = id;
     }
-    const Node &load = graph.node(copies.at("w0/adam_m/load")), &other = graph.node(copies.at("w0/adam_v/load"));
+    const Node &other = graph.node(copies.at("w0/adam_m/load")), &load = graph.node(copies.at("w0/adam_v/load"));
     const auto waits_for = [&](const char* store) { return Has(load.after, graph.node(copies.at(store)).outputs[0]); };
     // Backward goes from w9 to w0. Without loads ahead of time a load waits for the unit before.
     EXPECT_EQ(waits_for("w1/adam_m/store"), prefetch == 0);
-    EXPECT_EQ(waits_for("w7/adam_m/store"), prefetch == 1) << "two units before the fifth";
+    EXPECT_EQ(waits_for("w4/adam_m/store"), prefetch == 1) << "two units before the second one before";
     EXPECT_EQ(load.unit == other.unit, prefetch == 0);
   }
 }
