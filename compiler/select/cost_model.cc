@@ -78,10 +78,16 @@ double CostModel::Compute(const Graph& graph, const Node& node, const OpDef& op,
   const double rate = device_.flops(node.inputs.empty() ? DType::kFloat32 : graph.value(node.inputs[0]).type.dtype);
   const double alone = share.flops * (1 / rate) + share.bytes * (1 / device_.memory_bytes_per_s);
   const std::vector<int> axes = RingAxes(op, layout, *node.placement);
-  return axes.empty() ? alone : std::max(alone, PassedOn(graph, node, op, layout, axes));
+  if (axes.empty()) return alone;
+  const double passed = PassedOn(graph, node, op, layout, axes);
+  // What goes on around a ring travels while parts are computed; but within a host of processors by the cores that
+  // compute.
+  const std::vector<int>& ranks = node.placement->ranks();
+  const bool takes_cores =
+      device_.device == DeviceKind::kCpu && topology_.HostOf(ranks.front()) == topology_.HostOf(ranks.back());
+  return takes_cores ? alone + passed : std::max(alone, passed);
 }
 
-// What goes on around a ring travels while parts are computed.
 double CostModel::PassedOn(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout,
                            const std::vector<int>& axes) const {
   const std::vector<RingSide> sides = op.ring(node.inputs.size(), node.outputs.size());
