@@ -122,7 +122,7 @@ struct ComesFirst {
   }
 };
 
-// Numbers in the order of their floats; of a NaN the largest. Both zeros have one.
+// Numbers in the order of their floats; that of a NaN is the largest. Both zeros have the same.
 uint32_t OrderOf(float x) {
   if (x != x) return UINT32_MAX;
   const auto bits = x == 0 ? 0 : std::bit_cast<uint32_t>(x);
