@@ -123,5 +123,28 @@ TEST(CostModelTest, ABoxingPaysForTransfersForItsActAndForWhatItWrites) {
   EXPECT_NEAR(costs.Boxing(type, split, whole), (1.0 + 2000 / 1e4) + 0.25 + 4000 / 1e3, 1e-9);
 }
 
+// In a ring each rank has as much to compute as by heads. What goes around takes time of processors, which copy it
+// themselves; devices with queues for copies hide it.
+TEST(CostModelTest, ARingTakesTheTimeOfCopiesWhereCoresMakeThem) {
+  GraphBuilder b(Ops(), "g");
+  const Tensor q = b.Variable("q", {DType::kFloat32, {1, 16384, 256}}, "zeros");
+  Attention(q, q, q, /*heads=*/4, /*causal=*/false);
+  Graph graph = *b.Finish();
+  Node& node = graph.node(graph.FindNode("attention"));
+  node.placement = Placement({{"cp", 4}}, {0, 1, 2, 3});
+  const auto ring_of_heads = [&](DeviceKind device) {
+    const Topology topology = *Topology::Create(4, 1, {{.devices = 4, .device = UsualDevice(device)}});
+    const CostModel costs(topology);
+    const auto price = [&](int dim, int of_lse) {
+      const NdSbp split = {Sbp::Split(dim)};
+      return costs.Compute(graph, node, *Ops().Find("attention"),
+                           {{split, split, split}, {split, {Sbp::Split(of_lse)}}});
+    };
+    return price(1, 2) / price(2, 1);
+  };
+  EXPECT_GT(ring_of_heads(DeviceKind::kCpu), 1.001);
+  EXPECT_DOUBLE_EQ(ring_of_heads(DeviceKind::kCuda), 1);
+}
+
 }  // namespace
 }  // namespace oneflow::testing
