@@ -104,7 +104,7 @@ void BlockRunner::Resume(int thread) {
   Fibre& fibre = *fibres_[it.fibre];
   current_ = thread;
   threadIdx = At(thread, blockDim);
-  watch.Enter(fibre.stack(), Fibre::kBytes);
+  watch.Enter(fibre.stack(), Fibre::kBytes, {thread, block_epoch_, warps_[thread / kWarp].epoch});
   fibre.Resume();
   watch.Leave();
   if (it.state != State::kLeft) return;

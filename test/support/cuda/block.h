@@ -35,9 +35,6 @@ class BlockRunner {
   const uint64_t* SyncWarp(unsigned mask, uint64_t value);
 
   int thread() const { return current_; }
-  // How often the block, and this thread's warp, have met: what lies on both sides of a meeting is ordered.
-  uint32_t block_epoch() const { return block_epoch_; }
-  uint32_t warp_epoch() const { return warps_[current_ / kWarp].epoch; }
 
  private:
   static constexpr int kWarp = 32;
@@ -51,7 +48,7 @@ class BlockRunner {
     uint64_t value = 0;
   };
   struct Warp {
-    uint32_t epoch = 0;
+    uint32_t epoch = 0;  // how often lanes of it have met
     // Of the lanes that met last. Whoever met reads them before any of them meets again: all that are ready run between
     // two meetings.
     uint64_t values[kWarp] = {};
@@ -75,7 +72,7 @@ class BlockRunner {
   std::vector<int> free_fibres_;
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
-  uint32_t block_epoch_ = 0;
+  uint32_t block_epoch_ = 0;  // how often the block has met
   int current_ = -1, num_left_ = 0;
   bool aborted_ = false, vote_ = false;
 };

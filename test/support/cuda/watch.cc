@@ -101,8 +101,10 @@ void Watch::AccessOutside(const char* data, size_t bytes, bool write) {
 
 bool Watch::Check(const char* data, size_t bytes, Kind kind) {
   const bool reads = kind == Kind::kRead;
-  if (reads && (arguments_.Has(data, bytes) || IsPosition(data))) return true;
-  if (shared_.Has(data)) return CheckShared(data, bytes, kind);
+  if (shared_.Has(data)) {
+    const bool is_position = reads && !dynamic_shared_.Has(data) && IsPosition(data);
+    return is_position || CheckShared(data, bytes, kind);
+  }
   if (IsDeviceAddress(data)) {
     if (known_generation_ == AllocationGeneration() && known_.Has(data, bytes)) return true;
     const std::optional<Allocation> found = FindAllocation(data);
@@ -120,6 +122,7 @@ bool Watch::Check(const char* data, size_t bytes, Kind kind) {
     known_generation_ = AllocationGeneration();
     return true;
   }
+  if (reads && arguments_.Has(data, bytes)) return true;
   const auto has = [&](const Region& region) { return region.Has(data, bytes); };
   const std::vector<Region>& constants = OwnImage().constants;
   if (reads && std::any_of(constants.begin(), constants.end(), has)) return true;
@@ -134,44 +137,39 @@ bool Watch::CheckShared(const char* data, size_t bytes, Kind kind) {
                     std::to_string(dynamic_shared_.end - dynamic_shared_.begin) + " bytes");
   }
   const size_t begin = data - shared_.begin, end = begin + bytes;
-  for (size_t word = begin / kWordBytes; word * kWordBytes < end; ++word) {
-    const size_t first = std::max(begin, word * kWordBytes) % kWordBytes;
-    const size_t count = std::min(end, (word + 1) * kWordBytes) - word * kWordBytes - first;
-    if (!CheckWord((*words_)[word], static_cast<uint8_t>(((1u << count) - 1) << first), kind)) return false;
+  Word* word = words_->data() + begin / kWordBytes;
+  for (size_t at = begin; at < end; ++word) {
+    const size_t first = at % kWordBytes, count = std::min(end - at, kWordBytes - first);
+    const auto mask = static_cast<uint8_t>(((1u << count) - 1) << first);
+    if (!(kind == Kind::kRead && IsReadAgain(*word, mask)) && !CheckWord(*word, mask, kind)) return false;
+    at += count;
   }
   return true;
 }
 
 bool Watch::CheckWord(Word& word, uint8_t bytes, Kind kind) {
-  const BlockRunner& runner = BlockRunner::OfThread();
-  const int thread = runner.thread(), warp = thread / 32;
-  const uint32_t epoch = runner.block_epoch(), warp_epoch = runner.warp_epoch();
-  const size_t count = static_cast<size_t>(__builtin_popcount(bytes));
+  const auto [thread, epoch, warp_epoch] = running_;
+  const int warp = thread / kWarp;
   if (word.block != block_) word = {.block = block_};
   // Whether what another thread did may happen at the same time.
   const auto races = [&](int other, int other_warp, uint32_t other_epoch, uint32_t other_warp_epoch) {
-    if (other == -1 || other == thread || other_epoch != epoch) return false;
+    if (other_epoch != epoch || other == kNobody || other == thread) return false;
     return other_warp != warp || other_warp_epoch == warp_epoch;
   };
   const bool both_atomic = kind == Kind::kAtomic && word.is_atomic;
-  if (kind != Kind::kWrite && (bytes & ~word.written) != 0) {
-    return Fail(kind, count, "of shared memory that no thread of the block has written");
-  }
+  if (kind != Kind::kWrite && (bytes & ~word.written) != 0) return FailInShared(bytes, kind, kNobody, "has written");
   if ((bytes & word.last_written) != 0 && !both_atomic &&
-      races(word.writer, word.writer / 32, word.write_epoch, word.write_warp_epoch)) {
-    return Fail(
-        kind, count,
-        "of shared memory that thread " + std::to_string(word.writer) + " has written, with no barrier between");
+      races(word.writer, word.writer_warp, word.write_epoch, word.write_warp_epoch)) {
+    return FailInShared(bytes, kind, word.writer, "has written");
   }
   if (kind != Kind::kRead && (bytes & word.read) != 0 && !both_atomic &&
       races(word.reader, word.reader_warp, word.read_epoch, word.read_warp_epoch)) {
-    const std::string who = word.reader == kMany ? "others read" : "thread " + std::to_string(word.reader) + " reads";
-    return Fail(kind, count, "of shared memory that " + who + ", with no barrier between");
+    return FailInShared(bytes, kind, word.reader, word.reader == kMany ? "read" : "reads");
   }
   if (kind == Kind::kRead) {
-    const bool is_first = word.reader == -1 || word.read_epoch != epoch;
-    word.reader = is_first || word.reader == thread ? thread : kMany;
-    word.reader_warp = is_first || word.reader_warp == warp ? warp : kMany;
+    const bool is_first = word.reader == kNobody || word.read_epoch != epoch;
+    word.reader = static_cast<int16_t>(is_first || word.reader == thread ? thread : kMany);
+    word.reader_warp = static_cast<int8_t>(is_first || word.reader_warp == warp ? warp : kMany);
     word.read = static_cast<uint8_t>(is_first ? bytes : word.read | bytes);
     word.read_epoch = epoch;
     word.read_warp_epoch = warp_epoch;
@@ -180,10 +178,19 @@ bool Watch::CheckWord(Word& word, uint8_t bytes, Kind kind) {
   word.written |= bytes;
   word.last_written = bytes;
   word.is_atomic = kind == Kind::kAtomic;
-  word.writer = thread;
+  word.writer = static_cast<int16_t>(thread);
+  word.writer_warp = static_cast<int8_t>(warp);
   word.write_epoch = epoch;
   word.write_warp_epoch = warp_epoch;
   return true;
+}
+
+bool Watch::FailInShared(uint8_t bytes, Kind kind, int other, const char* does) {
+  const std::string who = other == kNobody ? "no thread of the block"
+                          : other == kMany ? "others"
+                                           : "thread " + std::to_string(other);
+  return Fail(kind, static_cast<size_t>(__builtin_popcount(bytes)),
+              "of shared memory that " + who + " " + does + (other == kNobody ? "" : ", with no barrier between"));
 }
 
 bool Watch::Fail(Kind kind, size_t bytes, const std::string& what) {

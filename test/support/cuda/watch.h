@@ -42,9 +42,15 @@ class Watch {
 
   void BeginGrid(const Launch& launch, size_t dynamic_shared_bytes);
   void BeginBlock() { ++block_; }
+  // Who runs. A thread goes on only behind a meeting, so the epochs stay until it leaves.
+  struct Running {
+    int thread = -1;
+    uint32_t epoch = 0, warp_epoch = 0;  // how often its block has met, and its warp
+  };
   // Between these a thread of a block runs, on this stack.
-  void Enter(const char* stack, size_t bytes) {
+  void Enter(const char* stack, size_t bytes, const Running& running) {
     if (kWatching) stack_ = {stack, stack + bytes};
+    running_ = running;
   }
   void Leave() { stack_ = {}; }
 
@@ -64,18 +70,20 @@ class Watch {
  private:
   friend class Unwatched;
   enum class Kind { kRead, kWrite, kAtomic };
-  // What was last done to four bytes of shared memory; masks have a bit for each byte.
-  struct Word {
-    uint64_t block = 0;                              // in which block; what another's says is over
-    uint8_t written = 0;                             // by anyone
-    uint8_t last_written = 0;                        // by `writer`
-    uint8_t read = 0;                                // since the block met
-    bool is_atomic = false;                          // the last write
-    int writer = -1, reader = -1, reader_warp = -1;  // threads and a warp; kMany
-    uint32_t write_epoch = 0, read_epoch = 0;        // of the block
+  static constexpr int kWarp = 32, kNobody = -1, kMany = -2;
+  // What was last done to four bytes of shared memory; masks have a bit for each byte. Small, since kernels that divide
+  // all of it among them would not leave room in the cache for more.
+  struct alignas(32) Word {
+    uint32_t block = 0;                        // in which block; what another's says is over
+    uint32_t write_epoch = 0, read_epoch = 0;  // of the block
     uint32_t write_warp_epoch = 0, read_warp_epoch = 0;
+    int16_t writer = kNobody, reader = kNobody;  // threads; or kMany have read
+    int8_t writer_warp = kNobody, reader_warp = kNobody;
+    uint8_t written = 0;       // by anyone
+    uint8_t last_written = 0;  // by `writer`
+    uint8_t read = 0;          // since the block met
+    bool is_atomic = false;    // the last write
   };
-  static constexpr int kMany = -2;
 
   void AccessOutside(const char* data, size_t bytes, bool write);
   void Misaligned(const void* data, size_t bytes, bool write);
@@ -83,13 +91,22 @@ class Watch {
   bool Check(const char* data, size_t bytes, Kind kind);
   bool CheckShared(const char* data, size_t bytes, Kind kind);
   bool CheckWord(Word& word, uint8_t bytes, Kind kind);
+  // Whether reading it is fine and changes nothing: most reads are so, of what all threads read between two meetings.
+  bool IsReadAgain(const Word& word, uint8_t bytes) const {
+    return word.block == block_ && word.read_epoch == running_.epoch && word.reader == kMany &&
+           word.reader_warp == kMany && word.write_epoch != running_.epoch &&
+           (bytes & ~(word.written & word.read)) == 0;
+  }
+  // Of shared memory: which other thread does what there. Reports it. False.
+  bool FailInShared(uint8_t bytes, Kind kind, int other, const char* does);
   // Reports it. False.
   bool Fail(Kind kind, size_t bytes, const std::string& what);
 
   Region stack_, arguments_, shared_, dynamic_shared_;
   Region known_;  // the allocation that was accessed last
   uint64_t known_generation_ = 0;
-  uint64_t block_ = 0;
+  uint32_t block_ = 0;
+  Running running_;
   std::vector<Word>* words_ = nullptr;  // of shared_; lives as long as the thread
 };
 
