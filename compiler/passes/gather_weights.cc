@@ -15,6 +15,10 @@
 // A segment that backward computes again is one unit there, however large, so that what it gathers serves its gradients
 // too.
 //
+// The update of a weight that backward has just loaded from a tier overwrites and stores that copy, if its gradient comes
+// with the copy's unit or the next, instead of loading the weight once more. Not where other ranks read the copy: they do
+// not say when they have.
+//
 // It runs last, when what reads weights is fused as it will be.
 #include <algorithm>
 #include <map>
@@ -59,6 +63,7 @@ class WeightGatherer {
       if (!gathered_[id] && !IsUpdate(graph_.node(id))) Read(id);
     }
     for (auto& [key, line] : lines_) CloseRing(line);
+    ShareWithUpdates();
     DropUnused();
     return true;
   }
@@ -79,6 +84,13 @@ class WeightGatherer {
     Unit unit;
     std::vector<std::vector<ValueId>> ends;
     std::vector<std::vector<NodeId>> boxings;
+    std::vector<NodeId> last_readers;
+  };
+  // The last copy of a weight that backward loads from a tier: of this unit of the line.
+  struct LastLoad {
+    ValueId copy = -1;
+    const Line* line = nullptr;
+    size_t unit = 0;
   };
   using LineKey = std::tuple<Placement, int, int>;  // on which ranks, of which chunk, of which part of the step
 
@@ -173,6 +185,7 @@ class WeightGatherer {
 
   void End(Line& line) const {
     line.ends.push_back(EndsOf(line.unit));
+    line.last_readers.push_back(line.unit.readers.empty() ? -1 : line.unit.readers.back());
     line.boxings.push_back(std::move(line.unit.boxings));
   }
 
@@ -210,18 +223,19 @@ class WeightGatherer {
 
   ValueId CopyFor(ValueId value, NodeId reader, Line& line) {
     if (const auto kept = kept_.find(value); kept != kept_.end()) return kept->second;
-    const ValueId copy = Copy(value, reader, line.unit);
+    const ValueId copy = Copy(value, reader, line);
     if (zero_.keeps_gathered && IsForward(graph_.node(reader))) kept_[value] = copy;
     return copy;
   }
 
   // The value as this unit has it: its maker itself for the first unit that reads it, clones for all others.
-  ValueId Copy(ValueId value, NodeId reader, Unit& unit) {
+  ValueId Copy(ValueId value, NodeId reader, Line& line) {
+    Unit& unit = line.unit;
     if (!IsGathered(value)) return value;
     if (const auto known = unit.copies.find(value); known != unit.copies.end()) return known->second;
     const NodeId maker = MakerOf(value);
     std::vector<ValueId> inputs;
-    for (const ValueId input : graph_.node(maker).inputs) inputs.push_back(Copy(input, reader, unit));
+    for (const ValueId input : graph_.node(maker).inputs) inputs.push_back(Copy(input, reader, line));
     const std::vector<ValueId> outputs = graph_.node(maker).outputs;
     const NodeId copy = used_[maker] ? Clone(maker, reader) : maker;
     used_[maker] = true;
@@ -235,6 +249,9 @@ class WeightGatherer {
         unit.boxings.push_back(copy);
       }
       unit.bytes += ShardBytes(graph_.value(node.outputs[0]).type, *graph_.value(node.outputs[0]).dist);
+      if (ops_.Is(node.op, OpKind::kLoad) && IsBackward(graph_.node(reader))) {
+        last_loads_[node.inputs[0]] = {node.outputs[0], &line, line.ends.size()};
+      }
     }
     for (size_t i = 0; i < outputs.size(); ++i) unit.copies[outputs[i]] = node.outputs[i];
     return unit.copies.at(value);
@@ -262,6 +279,65 @@ class WeightGatherer {
     return clone;
   }
 
+  // What an update overwrites was loaded with its unit. Backward's copy is read before that by the order of what is
+  // overwritten (plan/precedence.h).
+  void ShareWithUpdates() {
+    if (is_pipeline_ || rate_ != Rate::kStep) return;  // else there is a copy for each micro-batch
+    const std::vector<std::vector<NodeId>> consumers = graph_.Consumers();
+    const auto is_boxed = [&](ValueId value) {
+      return std::any_of(consumers[value].begin(), consumers[value].end(),
+                         [&](NodeId reader) { return ops_.Is(graph_.node(reader).op, OpKind::kBoxing); });
+    };
+    std::map<ValueId, ValueId> shared;              // by value as it was
+    std::vector<NodeId> waits_for(num_nodes_, -1);  // the last node of backward, by update
+    for (NodeId id = 0; id < num_nodes_; ++id) {
+      const Node& node = graph_.node(id);
+      if (!IsUpdate(node)) continue;
+      for (const ValueId input : node.inputs) {
+        const NodeId maker = MakerOf(input);
+        if (maker >= num_nodes_) continue;  // a copy
+        const bool is_update = IsUpdate(graph_.node(maker));
+        if (is_update || IsBackward(graph_.node(maker))) {
+          waits_for[id] = std::max(waits_for[id], is_update ? waits_for[maker] : maker);
+        }
+      }
+      for (const int index : ops_.Find(node.op)->mutates) {
+        const NodeId maker = MakerOf(node.inputs[index]);
+        if (maker >= num_nodes_ || !ops_.Is(graph_.node(maker).op, OpKind::kLoad)) continue;
+        const auto last = last_loads_.find(graph_.node(maker).inputs[0]);
+        if (waits_for[id] < 0 || last == last_loads_.end() || is_boxed(last->second.copy)) continue;
+        if (!IsSoon(waits_for[id], last->second, consumers[last->second.copy])) continue;
+        shared[node.inputs[index]] = last->second.copy;
+        gathered_[maker] = true;  // and not used: it is dropped
+        used_[maker] = false;
+      }
+    }
+    if (shared.empty()) return;
+    const auto replace = [&](std::vector<ValueId>& values) {
+      for (ValueId& value : values) {
+        if (const auto it = shared.find(value); it != shared.end()) value = it->second;
+      }
+    };
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+      Node& node = graph_.node(id);
+      replace(node.inputs);
+      replace(node.after);
+      replace(node.after_last);
+    }
+  }
+
+  // Whether the node comes with the copy's unit or the next, or beside a reader of the copy, such as the gradient of a
+  // weight beside that of what it was multiplied with.
+  bool IsSoon(NodeId node, const LastLoad& load, const std::vector<NodeId>& readers) const {
+    const std::vector<NodeId>& last_readers = load.line->last_readers;
+    if (node <= last_readers[std::min(load.unit + 1, last_readers.size() - 1)]) return true;
+    const std::vector<ValueId>& own = graph_.node(node).inputs;
+    return std::any_of(readers.begin(), readers.end(), [&](NodeId reader) {
+      const std::vector<ValueId>& inputs = graph_.node(reader).inputs;
+      return std::find_first_of(own.begin(), own.end(), inputs.begin(), inputs.end()) != own.end();
+    });
+  }
+
   // Nodes that only copies were made of.
   void DropUnused() {
     std::vector<bool> keep(graph_.num_nodes(), true);
@@ -282,7 +358,8 @@ class WeightGatherer {
   Rate rate_ = Rate::kStep;
   bool is_pipeline_ = false;
   std::map<LineKey, Line> lines_;
-  std::map<ValueId, ValueId> kept_;  // what forward reads and backward may: by value as it was
+  std::map<ValueId, LastLoad> last_loads_;  // by variable
+  std::map<ValueId, ValueId> kept_;         // what forward reads and backward may: by value as it was
   int num_units_;
   UniqueNames names_;
 };

@@ -152,14 +152,26 @@ TEST(OffloadTest, SmallVariablesAndNumbersStay) {
       << "neither the first and the last weight, nor the number of the step";
 }
 
+// No gradient goes through the first weight. Where gradients wait for one another, an update loads its weight itself;
+// else it overwrites what backward has loaded.
 TEST(OffloadTest, WeightsAreLoadedForEachUse) {
-  ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kWeights, 0)})));
-  std::map<StepPart, int> loads;
-  for (const NodeId id : OfKind(graph, OpKind::kLoad)) ++loads[PartOf(graph.node(id).role)];
-  EXPECT_EQ(loads,
-            (std::map<StepPart, int>{{StepPart::kForward, 12}, {StepPart::kBackward, 11}, {StepPart::kUpdate, 12}}))
-      << "no gradient goes through the first weight";
-  EXPECT_EQ(OfKind(graph, OpKind::kStore).size(), 12u);
+  for (const double clip_norm : {0.0, 1.0}) {
+    CompileOptions options = WithOffload({OnDisk(What::kWeights, 0)});
+    options.optimizer.clip_norm = clip_norm;
+    ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(options));
+    std::map<StepPart, int> loads;
+    for (const NodeId id : OfKind(graph, OpKind::kLoad)) ++loads[PartOf(graph.node(id).role)];
+    EXPECT_EQ(loads,
+              (std::map<StepPart, int>{
+                  {StepPart::kForward, 12}, {StepPart::kBackward, 11}, {StepPart::kUpdate, clip_norm == 0 ? 1 : 12}}));
+    const std::vector<NodeId> stores = OfKind(graph, OpKind::kStore);
+    EXPECT_EQ(stores.size(), 12u);
+    for (const NodeId id : stores) {
+      const std::vector<ValueId>& inputs = graph.node(id).inputs;
+      const Node& load = graph.node(graph.value(inputs[1]).producer);
+      EXPECT_EQ(load.inputs, std::vector<ValueId>{inputs[0]}) << graph.node(id).name << " stores " << load.name;
+    }
+  }
 }
 
 // Gradients that a norm clips together are stored as they come, and loaded for their updates.
