@@ -15,9 +15,9 @@
 // A segment that backward computes again is one unit there, however large, so that what it gathers serves its gradients
 // too.
 //
-// The update of a weight that backward has just loaded from a tier overwrites and stores that copy, if its gradient comes
-// with the copy's unit or the next, instead of loading the weight once more. Not where other ranks read the copy: they do
-// not say when they have.
+// The update of a weight that backward has just loaded from a tier overwrites and stores that copy, if its gradient
+// comes with the copy's unit or the next, instead of loading the weight once more. Not where other ranks read the copy:
+// they do not say when they have.
 //
 // It runs last, when what reads weights is fused as it will be.
 #include <algorithm>
