@@ -1,7 +1,7 @@
 // When weights that lie split, or in a tier of memory, are gathered. A weight is a value that depends on variables
 // alone; it is gathered behind a boxing that removes a split along the axes of options.zero, or loaded from the tier. A
-// step reads gathered weights in an order: forward,
-// then backward. Those read one after the other are a unit, until it is full:
+// step reads gathered weights in an order: forward, then backward. Those read one after the other are a unit, until it
+// is full:
 //
 //   order    q k v o │ up down │ q k v o │ ... │ head ‖ head │ ... │ down up │ o v k q
 //   unit        0    │    1    │    2    │                           n-2     │  n-1
