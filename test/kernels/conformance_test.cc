@@ -232,8 +232,8 @@ TEST_P(ConformanceTest, OperandsMayLieInBlocksWhereOpsSaySo) {
   }
 }
 
-// Of a device that captures work the second is one of what was captured, in another act. GPUs run every
-// eighth case of an op: those in software take minutes for all.
+// Of a device that captures work the second is one of what was captured, in another act. GPUs run every eighth case of
+// an op: those in software take minutes for all.
 TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
   const int every = GetParam().make == FirstGpu ? 8 : 1;
   std::map<std::string, int> seen;
