@@ -8,6 +8,7 @@
 #include "actor/message.h"
 #include "actor/transport/data_channel.h"
 #include "actor/transport/payload.h"
+#include "oneflow_core/frames.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
@@ -23,7 +24,7 @@ struct ChannelHeader {
   int64_t num_bytes = 0;  // of the payload
   uint64_t number = 0;    // of what is sealed
 };
-static_assert(sizeof(ChannelHeader) == 56);
+static_assert(sizeof(ChannelHeader) == kChannelHeaderBytes && sizeof(Message) == kMessageBytes);
 
 inline absl::string_view BytesOf(const ChannelHeader& header) {
   return {reinterpret_cast<const char*>(&header), sizeof(header)};

@@ -8,8 +8,9 @@
 namespace oneflow {
 namespace {
 
-// Longer lists of runs are packed.
+// Longer lists of runs are packed, and shorter runs: to the network goes what a few of them hold at a time.
 constexpr size_t kMostRuns = 64;
+constexpr int64_t kLeastRun = 16 << 10;  // mean of a list
 
 }  // namespace
 
@@ -18,7 +19,8 @@ OutgoingPayload::OutgoingPayload(const Shipment& shipment, int32_t slot) {
     num_bytes_ += static_cast<int64_t>(run.size());
     if (runs_.size() <= kMostRuns) Append(place, run);
   });
-  if (runs_.size() <= kMostRuns) return;
+  const auto runs = static_cast<int64_t>(runs_.size());
+  if (runs <= 1 || (runs_.size() <= kMostRuns && num_bytes_ >= runs * kLeastRun)) return;
   runs_.clear();
   packed_.resize(num_bytes_);
   char* to = packed_.data();

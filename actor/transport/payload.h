@@ -14,8 +14,8 @@
 
 namespace oneflow {
 
-// The sending side. The runs of a slot are sent in place, unless they are many: then they are packed. A piece goes to
-// one place. Where ragged rows are not all filled, the next piece goes to another place than right behind it.
+// The sending side. The runs of a slot are sent in place, unless they are many or short: then they are packed. A piece
+// goes to one place. Where ragged rows are not all filled, the next piece goes to another place than right behind it.
 class OutgoingPayload {
  public:
   struct Piece {

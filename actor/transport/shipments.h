@@ -28,13 +28,11 @@
 #include "actor/memory.h"
 #include "actor/message.h"
 #include "kernels/ragged.h"
+#include "oneflow_core/frames.h"
 #include "oneflow_core/status.h"
 #include "proto/program.pb.h"
 
 namespace oneflow {
-
-// The offset of the next parcel of a payload, if the last one ends at `end`: aligned for any contents.
-inline int64_t ParcelOffset(int64_t end) { return (end + 7) / 8 * 8; }
 
 // The bytes of one shipment.
 class Shipment {

@@ -49,9 +49,8 @@ constexpr std::chrono::milliseconds kWordTime(500);
 constexpr std::chrono::seconds kCloseTime(2);
 constexpr size_t kMostMessages = 512;  // in one frame, at most the size of a piece
 constexpr int kLogEvery = 5;           // seconds between logs of dropped data: anyone can send it
-// Payloads go in pieces of this size, of which the library has this many at a time for each peer; messages go between
-// them. The receiver requests no piece: there is room, and on a busy link an answer takes long.
-constexpr int64_t kPieceBytes = 128 << 10;
+// The library has this many pieces of payloads at a time for each peer; messages go between them. The receiver requests
+// no piece: there is room, and on a busy link an answer takes long.
 constexpr int kMostPieces = 4;
 constexpr size_t kLeastAddress = 16;  // of UCX: no card's is shorter
 // Frames up to this size are given to the library by the sending thread, if nobody else is using it: that saves waking
@@ -300,7 +299,7 @@ void UcxChannel::SendPieces(int process) {
   std::deque<std::unique_ptr<Outgoing>>& payloads = payloads_[process];
   while (!payloads.empty() && pieces_[process] < kMostPieces) {
     Outgoing& payload = *payloads.front();
-    const OutgoingPayload::Piece piece = payload.payload->Next(kPieceBytes);
+    const OutgoingPayload::Piece piece = payload.payload->Next(kPayloadPieceBytes);
     std::vector<ucp_dt_iov_t> runs;
     for (const Shipment::Run run : piece.runs) runs.push_back({const_cast<char*>(run.data()), run.size()});
     payload.is_taken = piece.is_last;
@@ -346,7 +345,7 @@ absl::Status UcxChannel::Seal(Piece& piece) {
   for (const ucp_dt_iov_t& run : piece.runs) runs.emplace_back(static_cast<const char*>(run.buffer), run.length);
   piece.header.number = sealer->next_number();
   if (spare_.empty()) {
-    piece.sealed.reset(new char[kPieceBytes + kSealTagBytes]);
+    piece.sealed.reset(new char[kPayloadPieceBytes + kSealTagBytes]);
   } else {
     piece.sealed = std::move(spare_.back());
     spare_.pop_back();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/repeated_field.h"
 #include "compiler/plan/variables.h"
+#include "oneflow_core/frames.h"
 
 namespace oneflow {
 namespace {
@@ -45,7 +46,7 @@ const FarReads::Parcel& FarReads::Payload::Of(int instruction, int input) const 
 }
 
 void FarReads::Payload::Add(Parcel parcel) {
-  parcel.offset = AlignParcel(num_bytes);
+  parcel.offset = ParcelOffset(num_bytes);
   const int64_t bytes = NumBytes(parcel.box), gap = parcel.offset - num_bytes;
   if (!parcels.empty() && parcels.back().box.has_counts()) ragged_bytes += gap;
   if (parcel.box.has_counts()) ragged_bytes += bytes;

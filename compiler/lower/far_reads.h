@@ -25,10 +25,6 @@
 
 namespace oneflow {
 
-// Where a parcel begins, if the one before it ends at `end`: at a multiple of any element's size, so that landed data
-// can be read in place.
-constexpr int64_t AlignParcel(int64_t end) { return (end + 7) / 8 * 8; }
-
 class FarReads {
  public:
   // Borrows all.

@@ -6,7 +6,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/lower/far_reads.h"
 #include "compiler/lower/zones_text.h"
 #include "oneflow_core/dtype.h"
 #include "oneflow_core/memory_layout.h"
@@ -200,6 +199,22 @@ void ShowRanks(const pb::Program& set, std::string& out) {
   }
 }
 
+// How often a register is filled.
+int64_t SlotsPerStep(const pb::Plan& plan, int reg) {
+  const pb::Actor& producer = plan.actors(plan.registers(reg).producer());
+  const auto port = std::find_if(producer.outputs().begin(), producer.outputs().end(),
+                                 [reg](const pb::Port& x) { return x.register_() == reg; });
+  return producer.acts_per_step() / port->acts_per_slot();
+}
+
+int64_t BytesOf(const pb::Shipment& shipment) {
+  int64_t bytes = 0;
+  for (const pb::Parcel& parcel : shipment.parcels()) {
+    bytes = ParcelOffset(bytes) + Product(parcel.extent()) * static_cast<int64_t>(SizeOf(TypeOf(parcel.dtype())));
+  }
+  return bytes;
+}
+
 void ShowVariables(const pb::Program& set, std::string& out) {
   for (const pb::Variable& variable : set.variables()) {
     absl::StrAppend(&out, "variable '", variable.name(), "' ", Name(TypeOf(variable.dtype())), List(variable.dims()),
@@ -214,23 +229,33 @@ void ShowVariables(const pb::Program& set, std::string& out) {
 
 }  // namespace
 
-int64_t PredictedBytesSent(const pb::Plan& plan) {
-  int64_t total = 0;
+HostTraffic PredictedTraffic(const pb::Program& program, const pb::Plan& plan) {
+  HostTraffic traffic;
+  const auto rank_of = [&](int actor) -> const pb::Rank& { return program.ranks(plan.actors(actor).rank()); };
+  const auto is_ours = [&](const pb::Rank& rank) {
+    return !program.has_process() || rank.process() == program.process();
+  };
   for (int r = 0; r < plan.registers_size(); ++r) {
     const pb::Register& reg = plan.registers(r);
-    if (reg.shipments().empty()) continue;
-    const pb::Actor& producer = plan.actors(reg.producer());
-    const auto port = std::find_if(producer.outputs().begin(), producer.outputs().end(),
-                                   [r](const pb::Port& x) { return x.register_() == r; });
-    for (const pb::Shipment& shipment : reg.shipments()) {
-      int64_t bytes = 0;
-      for (const pb::Parcel& parcel : shipment.parcels()) {
-        bytes = AlignParcel(bytes) + Product(parcel.extent()) * static_cast<int64_t>(SizeOf(TypeOf(parcel.dtype())));
+    const pb::Rank& from = rank_of(reg.producer());
+    const int64_t times = SlotsPerStep(plan, r);
+    for (const int consumer : reg.consumers()) {
+      const pb::Rank& to = rank_of(consumer);
+      if (to.host() == from.host()) continue;
+      if (is_ours(to)) traffic.messages += times;  // freed
+      if (!is_ours(from)) continue;
+      const auto shipment = std::find_if(reg.shipments().begin(), reg.shipments().end(),
+                                         [consumer](const pb::Shipment& x) { return x.consumer() == consumer; });
+      if (shipment == reg.shipments().end()) {
+        traffic.messages += times;  // filled
+        continue;
       }
-      total += bytes * (producer.acts_per_step() / port->acts_per_slot());
+      const int64_t bytes = BytesOf(*shipment);
+      traffic.payloads += times * bytes;
+      traffic.pieces += times * ((bytes + kPayloadPieceBytes - 1) / kPayloadPieceBytes);
     }
   }
-  return total;
+  return traffic;
 }
 
 int64_t PredictedBytesMoved(const pb::Plan& plan) {
@@ -255,8 +280,11 @@ std::string ProgramText(const pb::Program& set) {
     absl::StrAppend(&out, "plan '", plan.name(), "': ", plan.actors_size(), " actors, ", plan.registers_size(),
                     " registers, ", plan.micro_batches(), " micro-batches per step, boxing moves ",
                     PredictedBytesMoved(plan), " bytes per step");
-    const int64_t sent = PredictedBytesSent(plan);
-    absl::StrAppend(&out, sent > 0 ? absl::StrCat(", ", sent, " of them to other hosts") : "", "\n  registers\n");
+    if (const HostTraffic to_hosts = PredictedTraffic(set, plan); to_hosts.on_the_way() > 0) {
+      absl::StrAppend(&out, "\n  to other hosts ", to_hosts.payloads, " bytes in ", to_hosts.pieces, " pieces, ",
+                      to_hosts.messages, " messages; with headers ", to_hosts.on_the_way(), " bytes");
+    }
+    absl::StrAppend(&out, "\n  registers\n");
     for (int r = 0; r < plan.registers_size(); ++r) ShowRegister(plan, r, out);
     absl::StrAppend(&out, "  actors\n");
     for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan, a, out);

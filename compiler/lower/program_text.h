@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "oneflow_core/frames.h"
 #include "proto/program.pb.h"
 
 namespace oneflow {
@@ -13,9 +14,18 @@ namespace oneflow {
 // REQUIRES: the plan's indices are in range.
 int64_t PredictedBytesMoved(const pb::Plan& plan);
 
-// Bytes that ranks send to other hosts in one step of `plan`, gaps between parcels included; for ragged rows the full
-// capacity. REQUIRES: as above.
-int64_t PredictedBytesSent(const pb::Plan& plan);
+// What the process of a program, or all of them, sends to other hosts in one step of one of its plans.
+struct HostTraffic {
+  int64_t payloads = 0;  // bytes, gaps between parcels included; of ragged rows the full capacity
+  int64_t pieces = 0;    // of payloads
+  int64_t messages = 0;  // of actors, without data
+
+  // Bytes that a network carries: messages one by one, as they mostly go, with the headers of frames. What TCP adds for
+  // each packet is not among them.
+  int64_t on_the_way() const { return payloads + pieces * kFrameBytes + messages * (kFrameBytes + kMessageBytes); }
+};
+// REQUIRES: as above.
+HostTraffic PredictedTraffic(const pb::Program& program, const pb::Plan& plan);
 
 // Ranks with their memory, variables with their shards, and per plan the registers, actors and instructions. REQUIRES:
 // as above.

@@ -73,13 +73,8 @@ class AcrossHosts : public ::testing::Test {
     LossesAcross(job, arguments);
     return BytesSent() - before;
   }
+  // Without the headers of packets: Ethernet's 14 bytes, 20 of IP, 32 of TCP with its time stamps.
   int64_t BytesSent() const {
-    int64_t sum = 0;
-    for (int host = 0; host < hosts_->count(); ++host) sum += hosts_->CountTraffic(host)->sent;
-    return sum;
-  }
-  // The same without the headers of packets: Ethernet's 14 bytes, 20 of IP, 32 of TCP with its time stamps.
-  int64_t PayloadSent() const {
     constexpr int64_t kHeaders = 66;
     int64_t sum = 0;
     for (int host = 0; host < hosts_->count(); ++host) {
@@ -88,13 +83,24 @@ class AcrossHosts : public ::testing::Test {
     }
     return sum;
   }
-  // "boxing moves 120324 bytes per step", all of them between hosts if each has one device.
-  int64_t PlannedBytesPerStep(const std::string& job, const std::vector<std::string>& arguments) const {
-    const Outcome explained = work_.Run(Join({"plan", "explain", job}, arguments));
-    const std::vector<std::string> parts = absl::StrSplit(explained.out, "boxing moves ");
-    int64_t bytes = 0;
-    EXPECT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &bytes)) << explained.out;
-    return bytes;
+  struct Planned {
+    int64_t payloads = 0, with_headers = 0;  // bytes
+  };
+  // What a step of the first plan sends to other hosts, all processes together.
+  Planned PlannedOf(const std::string& job, const std::vector<std::string>& arguments, int processes) const {
+    Planned planned;
+    for (int process = 0; process < processes; ++process) {
+      const Outcome shown = work_.Run(Join({"plan", "show", job, "--process", absl::StrCat(process)}, arguments));
+      planned.payloads += NumberBehind(shown.out, "to other hosts ");
+      planned.with_headers += NumberBehind(shown.out, "with headers ");
+    }
+    return planned;
+  }
+  static int64_t NumberBehind(const std::string& text, const std::string& words) {
+    const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(words, 1));
+    int64_t number = 0;
+    EXPECT_TRUE(parts.size() > 1 && absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &number)) << text;
+    return number;
   }
 
   // Seconds of a step of ddp_gpt.py on the first two hosts, a core each; `more`: arguments of it.

@@ -13,11 +13,11 @@ namespace {
 TEST(OutgoingPayloadTest, IsItsPiecesOneBehindTheOther) {
   std::mt19937 random(3);
   for (const auto& [runs, run] :
-       std::vector<std::pair<int64_t, int64_t>>{{0, 5}, {1, 1000}, {7, 33}, {64, 10}, {200, 3}}) {
+       std::vector<std::pair<int64_t, int64_t>>{{0, 5}, {1, 1000}, {7, 33}, {64, 10}, {200, 3}, {5, 20000}}) {
     std::string slot(2 * runs * run, '\0'), expected;
     for (char& c : slot) c = static_cast<char>(random());
     for (int64_t r = 0; r < runs; ++r) expected += slot.substr(2 * r * run, run);
-    for (const int64_t most : {1, 32, 33, 100, 5000}) {
+    for (const int64_t most : {1, 32, 33, 100, 5000, 50000}) {
       SCOPED_TRACE(absl::StrCat(runs, " runs of ", run, " in pieces of ", most));
       const Shipment shipment = Every2nd(runs, run, slot);
       OutgoingPayload payload(shipment, 0);
