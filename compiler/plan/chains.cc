@@ -122,6 +122,13 @@ StepPart PartOf(const Graph& graph, const std::vector<NodeId>& nodes) {
   return has[1] ? StepPart::kBackward : has[0] ? StepPart::kForward : StepPart::kUpdate;
 }
 
+bool IsStored(const Order& order, const std::vector<NodeId>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+    return std::any_of(order.after[id].begin(), order.after[id].end(),
+                       [&](NodeId after) { return order.kind[after] == OpKind::kStore; });
+  });
+}
+
 std::string NameOf(const Graph& graph, const Chain& chain) {
   const QueueKind& queue = QueueKindOf(chain.queue);
   const std::string what = chain.kind == Chain::Kind::kBoxing ? "boxing"
@@ -197,6 +204,7 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
     chain.nodes = std::move(nodes);
     chain.part = PartOf(graph, chain.nodes);
     chain.gradients = order.buckets.gradient[chain.nodes[0]];
+    chain.is_stored = chain.part == StepPart::kUpdate && IsStored(order, chain.nodes);
     chain.section = chain.kind == Chain::Kind::kCompute ? order.section[chain.nodes[0]] : 0;
     chain.name = NameOf(graph, chain);
     for (NodeId id : chain.nodes) result.chain_of_node[id] = static_cast<int>(result.chains.size());

@@ -64,7 +64,9 @@ int PriorityOf(const ChainGraph& chains, const Chain& chain) {
   if (!QueueKindOf(chain.queue).launches) return chain.level;
   int urgency = 0;
   if (chain.kind == Chain::Kind::kBoxing) {
-    urgency = chain.gradients ? 0 : 3;
+    urgency = chain.gradients ? 0 : 4;
+  } else if (chain.is_stored) {
+    urgency = 3;
   } else if (chain.part == StepPart::kBackward) {
     urgency = 2;
   } else if (chain.part == StepPart::kUpdate) {
@@ -73,6 +75,6 @@ int PriorityOf(const ChainGraph& chains, const Chain& chain) {
   return (urgency + 1) * NumLevels(chains) - chain.level;
 }
 
-int PublisherPriority(const ChainGraph& chains) { return 5 * NumLevels(chains); }
+int PublisherPriority(const ChainGraph& chains) { return 6 * NumLevels(chains); }
 
 }  // namespace oneflow

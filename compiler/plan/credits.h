@@ -34,10 +34,11 @@ struct InSchedule {
 int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors,
                const InSchedule& schedule);
 
-// Order of priority: boxing, backward, update, forward; boxings that gradients wait for come last among boxings. So
-// peers are unblocked first, and acts that free memory precede acts that take it. Within a kind, and on queues of
-// tiers, the chain that is earlier in the step goes first; on the host's queue the later one, so that the results of a
-// step are handed out before the next but one is read.
+// Order of priority: boxing, updates whose results go to a tier, backward, other updates, forward; boxings that
+// gradients wait for come last. So peers are unblocked first, acts that free memory precede acts that take it, and
+// stores that backward soon waits for begin as early as they can. Within a kind, and on queues of tiers, the chain that
+// is earlier in the step goes first; on the host's queue the later one, so that the results of a step are handed out
+// before the next but one is read.
 int PriorityOf(const ChainGraph& chains, const Chain& chain);
 // Of the actors that publish variables: other ranks wait for them and they cost nothing.
 int PublisherPriority(const ChainGraph& chains);

@@ -162,10 +162,13 @@ TEST(CreditsTest, WhatOthersWaitForIsMostUrgent) {
   const auto priority = [&](Chain::Kind kind, StepPart part, bool gradients, int level) {
     return PriorityOf(chains, chain(kind, part, gradients, level));
   };
+  Chain stored = chain(kCompute, StepPart::kUpdate, false, 4);
+  stored.is_stored = true;
   const std::vector<int> descending = {
       PublisherPriority(chains),
       priority(kBoxing, StepPart::kForward, false, 1),
       priority(kBoxing, StepPart::kBackward, false, 8),
+      PriorityOf(chains, stored),
       priority(kCompute, StepPart::kBackward, false, 2),
       priority(kCompute, StepPart::kBackward, false, 5),
       priority(kCompute, StepPart::kUpdate, false, 0),
