@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <map>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/memory_cap.h"
 #include "oneflow_core/tiers.h"
@@ -285,6 +287,22 @@ TEST(OffloadTest, DevicesNeedLessMemory) {
   const Memory both = MemoryOf(WithOffload({OnDisk(What::kOptimizer, 0), OnDisk(What::kWeights, 0)}));
   EXPECT_LT(both.device, before.device - 30 * 16384);
   EXPECT_EQ(both.disk, 3 * (4096 + 40 * 16384 + 4096));
+}
+
+// So that stores, for which backward soon waits, begin as early as they can.
+TEST(OffloadTest, StoredUpdatesHaveTheirTurnBeforeBackward) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan,
+                       Compile({Products(42)}, WithOffload({OnDisk(What::kOptimizer, 1)}), Ops()));
+  std::vector<int> updates, backward;
+  for (const pb::ClassActor& actor : plan.plans(0).actors()) {
+    if (actor.queue() != kComputeQueue) continue;
+    if (absl::StartsWith(actor.name(), "update.")) updates.push_back(actor.priority());
+    if (absl::StartsWith(actor.name(), "backward.")) backward.push_back(actor.priority());
+  }
+  ASSERT_GT(backward.size(), 30u);
+  const int most = *std::max_element(backward.begin(), backward.end());
+  const auto first = std::count_if(updates.begin(), updates.end(), [most](int priority) { return priority > most; });
+  EXPECT_GT(first, 30) << "all that overwrite states";
 }
 
 TEST(OffloadTest, AVariableMaySayItselfWhereItLies) {
