@@ -13,7 +13,8 @@ inline constexpr int64_t kPayloadPieceBytes = 128 << 10;  // at most
 
 inline constexpr int64_t kChannelHeaderBytes = 56;  // before what a frame holds
 inline constexpr int64_t kMessageBytes = 16;        // of a `freed`, or of a `filled` without data
-// What a frame takes beside what it holds: the header, and 13 bytes of UCX if the network is TCP.
+// What a frame takes beside what it holds: the header, and 13 bytes of UCX if the network is TCP. Where frames are
+// sealed, each has a tag too (actor/transport/seal.h), which no plan knows of.
 inline constexpr int64_t kFrameBytes = kChannelHeaderBytes + 13;
 
 }  // namespace oneflow
