@@ -8,7 +8,7 @@
 namespace oneflow {
 namespace {
 
-// Longer lists of runs are packed, and shorter runs: to the network goes what a few of them hold at a time.
+// Longer lists are packed, and lists of shorter runs: the library sends only a few runs at a time.
 constexpr size_t kMostRuns = 64;
 constexpr int64_t kLeastRun = 16 << 10;  // mean of a list
 

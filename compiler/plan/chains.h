@@ -45,7 +45,7 @@ struct Chain {
   StepPart part = StepPart::kUpdate;
   int section = 0;         // of a schedule (sections.h); 0: none
   bool gradients = false;  // a boxing that only the update waits for
-  bool is_stored = false;  // of the update: a copy to a tier waits for it, and memory for that
+  bool is_stored = false;  // of the update: a copy to a tier waits for it
   int level = 0;
   Placement placement;        // its ranks act; the destination of a boxing
   Placement source;           // of a boxing

@@ -34,6 +34,17 @@ TEST(OutgoingPayloadTest, IsItsPiecesOneBehindTheOther) {
   }
 }
 
+TEST(OutgoingPayloadTest, ShortRunsArePackedAndLongOnesStayWhereTheyAre) {
+  for (const int64_t run : {33, 20000}) {
+    const std::string slot(2 * 5 * run, 'x');
+    const Shipment shipment = Every2nd(5, run, slot);
+    OutgoingPayload payload(shipment, 0);
+    const OutgoingPayload::Piece piece = payload.Next(1 << 20);
+    EXPECT_EQ(piece.runs.size(), run == 33 ? 1u : 5u);
+    EXPECT_EQ(piece.runs[0].data() == slot.data(), run == 20000);
+  }
+}
+
 // Rows of a hundred groups, every third of which is full, then a number at its place.
 TEST(OutgoingPayloadTest, LeavesOutRowsThatAreNotFilled) {
   for (const int64_t columns : {3, 4}) {  // of four: then rows are many runs, or one
