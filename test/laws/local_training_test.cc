@@ -295,7 +295,7 @@ TEST_F(LocalTrainingTest, TheBytesThatMoveAreThoseOfTheMeans) {
 // On an emulated link: acts of the plan that takes the mean are under way while those of steps begin and end.
 TEST_F(LocalTrainingTest, AMeanTravelsWhileStepsGoOn) {
   const std::string file = dir_.File("trace.json");
-  ASSERT_OK(GoOn(With(Mlp(), "tau: 5"), {"mesh={dp:2}", "train.steps=20", "cluster.emulated_ms_per_mb=200",
+  ASSERT_OK(GoOn(With(Mlp(), "tau: 5"), {"mesh={dp:2}", "train.steps=20", "cluster.emulated_ms_per_mb=2000",
                                          absl::StrCat("trace={file: '", file, "'}")}));
   ASSERT_OK_AND_ASSIGN(const Trace trace, ReadChromeTrace(file));
   int means = 0, steps_beside = 0;

@@ -23,10 +23,10 @@ MUTATIONS = RUNTIME + PLANS
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 # A test that works takes seconds; one that waits for ever is ended: when it and its children have hardly used a
-# processor for some seconds (devices in software look around a hundred times a second while they wait), or after so
-# long.
+# processor for some seconds (devices in software look around a hundred times a second while they wait; where a test
+# gives products their times, they sleep for five), or after so long.
 LIMIT_SECONDS = 60
-QUIET_SECONDS = 4
+QUIET_SECONDS = 8
 QUIET_SHARE = 0.05  # of a core
 
 # What compiles the sources below a folder: a part of the commands' outputs. The first that matches.
@@ -175,7 +175,8 @@ def see(builder, number):
     if code == 0:
         return "no test fails", took
     if not re.search(mutation.says, output):
-        return f"a test fails, but nothing says /{mutation.says}/:\n{output[-3000:]}", took
+        how = "a test fails" if code is not None else "a test waits and was ended"
+        return f"{how}, but nothing says /{mutation.says}/:\n{output[-3000:]}", took
     return None, took
 
 
