@@ -207,12 +207,22 @@ int64_t SlotsPerStep(const pb::Plan& plan, int reg) {
   return producer.acts_per_step() / port->acts_per_slot();
 }
 
-int64_t BytesOf(const pb::Shipment& shipment) {
-  int64_t bytes = 0;
+// What goes `times` for a shipment. Pieces hold what has no gap in it.
+void Add(const pb::Shipment& shipment, int64_t times, HostTraffic& traffic) {
+  int64_t pieces = 0, begin = 0, end = 0;  // of bytes without a gap
+  const auto cut = [&] { pieces += (end - begin + kPayloadPieceBytes - 1) / kPayloadPieceBytes; };
   for (const pb::Parcel& parcel : shipment.parcels()) {
-    bytes = ParcelOffset(bytes) + Product(parcel.extent()) * static_cast<int64_t>(SizeOf(TypeOf(parcel.dtype())));
+    const int64_t bytes = Product(parcel.extent()) * static_cast<int64_t>(SizeOf(TypeOf(parcel.dtype())));
+    const int64_t place = ParcelOffset(end);
+    if (place != end) {
+      cut();
+      begin = place;
+    }
+    end = place + bytes;
+    traffic.payloads += times * bytes;
   }
-  return bytes;
+  cut();
+  traffic.pieces += times * std::max<int64_t>(pieces, 1);  // one without bytes, if there are none
 }
 
 void ShowVariables(const pb::Program& set, std::string& out) {
@@ -242,17 +252,12 @@ HostTraffic PredictedTraffic(const pb::Program& program, const pb::Plan& plan) {
     for (const int consumer : reg.consumers()) {
       const pb::Rank& to = rank_of(consumer);
       if (to.host() == from.host()) continue;
-      if (is_ours(to)) traffic.messages += times;  // freed
-      if (!is_ours(from)) continue;
-      const auto shipment = std::find_if(reg.shipments().begin(), reg.shipments().end(),
-                                         [consumer](const pb::Shipment& x) { return x.consumer() == consumer; });
-      if (shipment == reg.shipments().end()) {
-        traffic.messages += times;  // filled
-        continue;
-      }
-      const int64_t bytes = BytesOf(*shipment);
-      traffic.payloads += times * bytes;
-      traffic.pieces += times * ((bytes + kPayloadPieceBytes - 1) / kPayloadPieceBytes);
+      traffic.messages += times * (is_ours(from) + is_ours(to));  // filled, freed
+    }
+    if (!is_ours(from)) continue;
+    for (const pb::Shipment& shipment : reg.shipments()) {
+      traffic.messages -= times;  // its last piece says that the slot is filled
+      Add(shipment, times, traffic);
     }
   }
   return traffic;

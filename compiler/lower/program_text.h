@@ -16,7 +16,7 @@ int64_t PredictedBytesMoved(const pb::Plan& plan);
 
 // What the process of a program, or all of them, sends to other hosts in one step of one of its plans.
 struct HostTraffic {
-  int64_t payloads = 0;  // bytes, gaps between parcels included; of ragged rows the full capacity
+  int64_t payloads = 0;  // bytes; of ragged rows the full capacity
   int64_t pieces = 0;    // of payloads
   int64_t messages = 0;  // of actors, without data
 
