@@ -347,6 +347,16 @@ TEST_F(CompressedGradientsTest, RanksThatAgreeNeedNoLuckInTurn) {
   }
 }
 
+TEST_F(CompressedGradientsTest, TheFamiliesOfAConfigAreTheCodecs) {
+  std::vector<std::string> families, codecs;
+  for (int i = 0; i < pb::Compress::Family_descriptor()->value_count(); ++i) {
+    families.push_back(pb::Compress::Family_descriptor()->value(i)->name());
+  }
+  families.erase(std::find(families.begin(), families.end(), "NONE"));
+  for (const Codec& codec : Codecs()) codecs.emplace_back(codec.name);
+  EXPECT_THAT(families, ::testing::UnorderedElementsAreArray(codecs));
+}
+
 TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
   const struct {
     std::vector<std::string> settings;
@@ -356,7 +366,8 @@ TEST_F(CompressedGradientsTest, WhatCannotBeIsRefused) {
       {{"compress.default=0.5"}, "the rank of POWERSGD is 0.5 but must be a whole number in [1, 1048576]"},
       {{"compress.family=TOPK"}, "the density of TOPK is 4 but must be in [1e-09, 1]"},
       {{"compress.family=PERMK", "compress.default=1e-6"}, "the density of PERMK is 1e-06 but must be in [1e-05, 1]"},
-      {{"compress.family=QUANT", "compress.default=9"}, "the bits of QUANT is 9 but must be a whole number in [1, 8]"},
+      {{"compress.family=QUANT", "compress.default=9"},
+       "the number of bits of QUANT is 9 but must be a whole number in [1, 8]"},
       {{"compress.family=QUANT", "compress.bucket=100"}, "compress.bucket is 100 but must be a multiple of 8"},
       {{"compress.groups={match: 'none*' value: 2}"}, "compress.groups: 'none*' has no matrix: none of "},
       {{"compress.groups={match: '*' value: 2 exact: true}"},

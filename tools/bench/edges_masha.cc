@@ -217,7 +217,8 @@ class EdgesMashaCase : public BenchCase {
     }
     GameResult result;
     if (distances.empty()) return result;
-    result.distance = distances.rbegin()->second;
+    const double last = distances.rbegin()->second;
+    result.distance = std::isnan(last) ? std::numeric_limits<double>::infinity() : last;  // the numbers overflowed
     const auto near = [](const auto& step) { return step.second < kGameDistance; };
     const auto first = std::find_if(distances.begin(), distances.end(), near);
     if (first != distances.end()) result.steps = first->first + 1;

@@ -77,7 +77,7 @@ Tensor SumOfLevels(CodecStep& step) {
 
 Codec QuantCodec() {
   return {.name = "QUANT",
-          .parameter = "bits",
+          .parameter = "number of bits",
           .least = 1,
           .most = 8,
           .is_whole = true,
