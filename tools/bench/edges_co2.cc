@@ -41,7 +41,7 @@ constexpr int kTurns = 5;
 struct Co2Round {
   double alone = 0, exact = 0, hidden = 0, exposed = 0;  // steps per second
   double mean_ms = 0;                                    // on the link, of a mean
-  double of_alone = 0;                                   // hidden / alone, of runs behind one another
+  double of_alone = 0;                                   // the median of hidden / alone over pairs of runs
   int64_t tau = 0, short_tau = 0;
 
   double of_exact() const { return hidden / exact; }
