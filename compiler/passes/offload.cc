@@ -11,9 +11,10 @@
 // Where gradients wait for one another, as where all are clipped by one norm, they may lie in a tier from backward to
 // their updates: they are stored as they come, and loaded like the state of their weight.
 //
-// Units are in the order in which their gradients come, so that their transfers can run beside backward. The first ones
-// wait for the first gradient: before that they would only take memory. All waits lead from earlier to later units, so
-// that no cycle can arise.
+// Units are in the order in which their gradients come, so that transfers can run beside backward, which goes unit by
+// unit. They lie in up to `1 + prefetch` slots in turn: what is loaded into a slot waits for the store of what was
+// there, perhaps in the step before; of more than two slots most are filled beside forward. All waits lead from earlier
+// to later units, or to the next step, so that no cycle can arise.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -69,9 +70,9 @@ class Offloader {
   using Line = std::vector<Group>;  // on the same ranks, in the order in which they may begin
   struct Unit {
     std::vector<NodeId> users;
-    std::map<NodeId, ValueId> loaded;  // by variable
-    std::vector<ValueId> loaded_now;   // of these, what is loaded with the unit and not before
-    std::vector<ValueId> stored;       // say that it is
+    std::map<NodeId, ValueId> loaded;    // by variable
+    std::vector<ValueId> loads, stored;  // say that it is; without what is loaded earlier, and all
+    std::vector<ValueId> left;           // of those stored, what lay in the slot
     int64_t bytes = 0;
     NodeId last = -1;  // of what it waits for
   };
@@ -122,7 +123,7 @@ class Offloader {
         const Value& gradient = graph_.value(value);
         const bool is_late = IsBackward(graph_.node(gradient.producer)) && waits_for_[id] > gradient.producer;
         const bool is_here = gradient.dist->placement == *graph_.node(id).placement;
-        const int64_t bytes = ShardBytes(gradient.type, *gradient.dist);
+        const int64_t bytes = BytesOf(value);
         if (!is_late || !is_here || bytes == 0 || bytes < options->least_bytes) continue;
         late[{gradient.dist->placement, MakerOf(gradient.producer), value}].push_back(id);
       }
@@ -141,7 +142,7 @@ class Offloader {
       Unit& unit = units.back();
       unit.users.push_back(producer);
       unit.last = maker;
-      unit.bytes += ShardBytes(graph_.value(gradient).type, *graph_.value(gradient).dist);
+      unit.bytes += BytesOf(gradient);
       unit.stored.push_back(
           AddTierCopy(graph_, TierCopy::kStore, *options->tier, {gradient}, NameFor(producer, "/stored"), like));
       in_tier_[graph_.value(unit.stored.back()).producer] = options->tier;
@@ -265,28 +266,97 @@ class Offloader {
       for (const NodeId user : group.users) Add(user, units.back());
       units.back().last = std::max(units.back().last, group.last);
     }
+    CountSlots(units);
     std::vector<std::vector<ValueId>> after(units.size());  // what loads of the unit come after
     for (size_t k = 0; k < units.size(); ++k) {
-      const int before = static_cast<int>(k) - 1 - options_.prefetch;
-      after[k] = before < 0 ? FirstGradients(line) : units[before].stored;
-      if (k > 0) after[k].insert(after[k].end(), units[k - 1].loaded_now.begin(), units[k - 1].loaded_now.end());
-      LoadLargeOnes(units, k, after);
+      after[k] = AfterUnit(units, k);
+      if (!has_room_) LoadLargeOnes(units, k, after);
       Fill(units[k], after[k]);
       ++number_;
+      if (has_room_ && k + 2 == num_slots_) LoadLargeOnesBehind(units, k);
+    }
+    for (size_t k = 0; k < std::min(num_slots_, units.size()); ++k) {
+      const size_t last = k + (units.size() - 1 - k) / num_slots_ * num_slots_;  // in the same slot
+      if (last != k) AddTo(units[k].loads, &Node::after_last, units[last].left);
     }
     HoldBack(units, options_.prefetch);
     HoldForward(units);
   }
 
-  // Variables that take as much as a unit each, such as an embedding and its state, would all be loaded when the unit
-  // before is stored, and then everything waits. Those behind others of their unit are loaded beside an earlier one:
-  // units of half as many bytes as those others come in between, since the queue stands still about half of the time
-  // where copies are hidden. They take memory from then on, so no more than two units for each that may be there ahead.
+  void AddTo(const std::vector<ValueId>& loads, std::vector<ValueId> Node::*waits, const std::vector<ValueId>& more) {
+    for (const ValueId load : loads) {
+      std::vector<ValueId>& of = graph_.node(graph_.value(load).producer).*waits;
+      of.insert(of.end(), more.begin(), more.end());
+    }
+  }
+
+  int64_t BytesOf(ValueId value) const { return ShardBytes(graph_.value(value).type, *graph_.value(value).dist); }
+
+  // Whether a variable takes as much as a usual unit, and is in an unusual one: of an embedding, say.
+  bool IsLarge(const Unit& unit, NodeId variable) const {
+    return unit.bytes > slot_bytes_ && BytesOf(graph_.node(variable).outputs[0]) >= slot_bytes_;
+  }
+  bool HasLarge(const Unit& unit) const {
+    return std::any_of(unit.loaded.begin(), unit.loaded.end(), [&](const auto& x) { return IsLarge(unit, x.first); });
+  }
+
+  // A slot takes the largest unit but for those of more than twice the usual size. Large variables have room of their
+  // own, in place of slots if at least two are left. Of slots there are no more than all rounds of a step fill: so the
+  // last units of a step are as far from the first ones of the next as any others.
+  void CountSlots(const std::vector<Unit>& units) {
+    std::vector<int64_t> sizes;
+    for (const Unit& unit : units) sizes.push_back(unit.bytes);
+    std::sort(sizes.begin(), sizes.end());
+    const int64_t usual = sizes[(sizes.size() - 1) / 2];
+    slot_bytes_ = std::max<int64_t>(1, *std::prev(std::upper_bound(sizes.begin(), sizes.end(), 2 * usual)));
+    size_t large_slots = 0;
+    for (const Unit& unit : units) {
+      for (const auto& [variable, value] : unit.loaded) {
+        const int64_t bytes = BytesOf(graph_.node(variable).outputs[0]);
+        if (IsLarge(unit, variable)) large_slots += (bytes + slot_bytes_ - 1) / slot_bytes_;
+      }
+    }
+    const size_t slots = 1 + static_cast<size_t>(options_.prefetch);
+    has_room_ = large_slots > 0 && large_slots + 2 <= slots;
+    const size_t most = has_room_ ? slots - large_slots : slots;
+    const size_t rounds = (units.size() + most - 1) / most;
+    num_slots_ = (units.size() + rounds - 1) / rounds;
+  }
+
+  // What the loads of unit k wait for in their step.
+  std::vector<ValueId> AfterUnit(const std::vector<Unit>& units, size_t k) const {
+    std::vector<ValueId> after;
+    if (k >= num_slots_) after = has_room_ ? units[k - num_slots_].left : units[k - num_slots_].stored;
+    // Before the first gradients the last of those that are there at once would only take memory. So would the only one
+    // ahead: where disks are slow, one does not help.
+    if (k + 1 == num_slots_ || (k == 0 && num_slots_ == 2)) after = MadeBy(units[0].last);
+    if (k > 0) after.insert(after.end(), units[k - 1].loads.begin(), units[k - 1].loads.end());
+    return after;
+  }
+
+  // Large variables that have room are loaded as soon as the first slots are full. Until the first of these can be
+  // stored the queue would stand still; nor does it wait long for their own stores, which are the last ones of a step.
+  void LoadLargeOnesBehind(std::vector<Unit>& units, size_t first) {
+    for (size_t k = first + 1; k < units.size(); ++k) {
+      for (auto& [variable, value] : units[k].loaded) {
+        if (!IsLarge(units[k], variable)) continue;
+        Node like = graph_.node(units[k].users.front());
+        like.unit = number_++;
+        value = Load(variable, like);
+        graph_.node(graph_.value(value).producer).after = units[first].loads;
+        units[first].loads = {value};  // what comes next comes behind it
+      }
+    }
+  }
+
+  // Where there is no room for them, all would be loaded when the unit before is stored, and then everything waits.
+  // Those behind others of their unit are loaded beside an earlier one: units of half as many bytes as those others
+  // come in between, since the queue stands still about half of the time where copies are hidden. They take memory from
+  // then on, so no more than two units for each that may be there ahead.
   void LoadLargeOnes(std::vector<Unit>& units, size_t k, const std::vector<std::vector<ValueId>>& after) {
     int64_t bytes = 0;
     for (auto& [variable, value] : units[k].loaded) {
-      const Value& whole = graph_.value(graph_.node(variable).outputs[0]);
-      const int64_t own = ShardBytes(whole.type, *whole.dist);
+      const int64_t own = BytesOf(graph_.node(variable).outputs[0]);
       if (own < options_.unit_bytes) continue;
       size_t beside = k;
       int64_t earlier = bytes / 2;
@@ -300,12 +370,12 @@ class Offloader {
       value = Load(variable, like);
       std::vector<ValueId>& waits = graph_.node(graph_.value(value).producer).after;
       waits = after[beside];
-      waits.insert(waits.end(), units[beside].loaded_now.begin(), units[beside].loaded_now.end());
+      waits.insert(waits.end(), units[beside].loads.begin(), units[beside].loads.end());
     }
   }
 
-  // The stores of the last units go on beside the next forward; its second half waits for them, so that they take no
-  // memory when it needs most.
+  // The stores of the last units go on beside the next forward. Its second half, when memory is needed most, waits for
+  // those of large variables without room, and of all where no unit is to be there with others.
   void HoldForward(const std::vector<Unit>& units) {
     const Placement& on = *graph_.node(units.back().users.front()).placement;
     std::vector<NodeId> forward;
@@ -318,24 +388,28 @@ class Offloader {
     }
     if (forward.empty()) return;
     std::vector<ValueId>& after = graph_.node(forward[forward.size() / 2]).after_last;
-    for (size_t k = units.size() - std::min(units.size(), static_cast<size_t>(1 + options_.prefetch)); k < units.size();
-         ++k) {
+    // Those before them are stored when the last one is loaded.
+    for (size_t k = units.size() - std::min(units.size(), num_slots_); k < units.size(); ++k) {
+      if (options_.prefetch > 0 && (has_room_ || !HasLarge(units[k]))) continue;
       after.insert(after.end(), units[k].stored.begin(), units[k].stored.end());
     }
   }
 
-  // Backward does not run ahead of stores that go on beside it: those of its nodes that come behind what unit k waits
-  // for, and follow none that do, wait until an earlier unit is stored. So gradients of a few units are there.
+  // Backward goes unit by unit, so that updates need not wait for gradients of later ones, and does not run ahead of
+  // stores that go on beside it, so that gradients of a few units are there: of its nodes that come behind what a unit
+  // waits for, those that follow no other wait for that, and until an earlier unit is stored.
   void HoldBack(const std::vector<Unit>& units, int prefetch) {
     const size_t ahead = static_cast<size_t>(2 + prefetch);
-    for (size_t k = ahead; k < units.size(); ++k) {
-      const NodeId begin = std::max(units[k - 1].last, units[k - ahead].last) + 1, end = units[k].last;
+    for (size_t k = 1; k < units.size(); ++k) {
+      const NodeId begin = units[k - 1].last + 1, end = units[k].last;
+      std::vector<ValueId> waits = MadeBy(units[k - 1].last);
+      if (k >= ahead) waits.insert(waits.end(), units[k - ahead].stored.begin(), units[k - ahead].stored.end());
       const Placement& on = *graph_.node(units[k].users.front()).placement;
       for (NodeId id = begin; id <= end; ++id) {
         const Node& node = graph_.node(id);
         if (!IsBackward(node) || node.rate != Rate::kStep || node.placement != on || Follows(id, begin)) continue;
         std::vector<ValueId>& after = graph_.node(id).after;
-        after.insert(after.end(), units[k - ahead].stored.begin(), units[k - ahead].stored.end());
+        after.insert(after.end(), waits.begin(), waits.end());
       }
     }
   }
@@ -349,9 +423,10 @@ class Offloader {
     });
   }
 
-  std::vector<ValueId> FirstGradients(const Line& line) const {
-    if (line.front().last < 0 || graph_.node(line.front().last).outputs.empty()) return {};
-    const ValueId made = graph_.node(line.front().last).outputs[0];
+  // What tells that this node of forward or backward, if it is one, has run in a step.
+  std::vector<ValueId> MadeBy(NodeId id) const {
+    if (id < 0 || graph_.node(id).outputs.empty()) return {};
+    const ValueId made = graph_.node(id).outputs[0];
     if (ValueRate(graph_, made, ops_) != Rate::kStep) return {};
     return {made};
   }
@@ -361,8 +436,7 @@ class Offloader {
     for (const ValueId input : graph_.node(user).inputs) {
       const NodeId variable = InTier(input);
       if (variable < 0 || !unit.loaded.emplace(variable, -1).second) continue;
-      const Value& value = graph_.value(graph_.node(variable).outputs[0]);
-      unit.bytes += ShardBytes(value.type, *value.dist);
+      unit.bytes += BytesOf(graph_.node(variable).outputs[0]);
     }
   }
 
@@ -377,7 +451,7 @@ class Offloader {
       if (value >= 0) continue;
       value = Load(variable, like);
       graph_.node(graph_.value(value).producer).after = after;
-      unit.loaded_now.push_back(value);
+      unit.loads.push_back(value);
     }
     std::set<NodeId> overwritten;
     for (const NodeId user : unit.users) {
@@ -391,20 +465,29 @@ class Offloader {
         }
       }
     }
-    // Weights first, which the next forward waits for.
-    std::vector<NodeId> in_order(overwritten.begin(), overwritten.end());
-    const auto states = std::stable_partition(in_order.begin(), in_order.end(),
-                                              [&](NodeId variable) { return IsReadBySteps(variable); });
+    StoreWhatIs(overwritten, unit, like);
+  }
+
+  // Weights first, which the next forward waits for; then what lies in the slot, and each large variable by itself.
+  void StoreWhatIs(const std::set<NodeId>& overwritten, Unit& unit, Node like) {
+    using Turn = std::pair<bool, NodeId>;  // no weight; the large one, or -1
+    std::map<Turn, std::vector<NodeId>> turns;
+    for (const NodeId variable : overwritten) {
+      const bool apart = has_room_ && IsLarge(unit, variable);
+      turns[{!IsReadBySteps(variable), apart ? variable : -1}].push_back(variable);
+    }
     std::vector<ValueId> weights;
-    for (auto it = in_order.begin(); it != in_order.end(); ++it) {
-      if (it == states && it != in_order.begin()) {
-        weights = unit.stored;
-        like.unit = ++number_;
+    for (const auto& [turn, variables] : turns) {
+      if (!unit.stored.empty()) like.unit = ++number_;
+      for (const NodeId variable : variables) {
+        const std::vector<ValueId> inputs = {graph_.node(variable).outputs[0], unit.loaded.at(variable)};
+        const ValueId stored = AddTierCopy(graph_, TierCopy::kStoreInto, *in_tier_.at(variable), inputs,
+                                           NameFor(variable, "/store"), like);
+        if (turn.first) graph_.node(graph_.value(stored).producer).after = weights;
+        unit.stored.push_back(stored);
+        if (!IsLarge(unit, variable)) unit.left.push_back(stored);
       }
-      const std::vector<ValueId> inputs = {graph_.node(*it).outputs[0], unit.loaded.at(*it)};
-      unit.stored.push_back(
-          AddTierCopy(graph_, TierCopy::kStoreInto, *in_tier_.at(*it), inputs, NameFor(*it, "/store"), like));
-      graph_.node(graph_.value(unit.stored.back()).producer).after = weights;
+      if (!turn.first) weights = unit.stored;
     }
   }
 
@@ -415,7 +498,11 @@ class Offloader {
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<NodeId> waits_for_;
   UniqueNames names_;
-  const OffloadOptions options_;               // of units of updates
+  const OffloadOptions options_;  // of units of updates
+  // Of the line in work.
+  int64_t slot_bytes_ = 0;
+  size_t num_slots_ = 0;
+  bool has_room_ = false;                      // large variables take the place of slots
   std::map<NodeId, const TierKind*> in_tier_;  // by variable, or copy of a gradient
   int number_ = 0;                             // of the next unit
   bool stores_gradients_ = false;

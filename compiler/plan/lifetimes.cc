@@ -13,25 +13,6 @@
 namespace oneflow {
 namespace {
 
-// Ascending by class; ticks that touch or overlap become one.
-void Normalize(std::vector<Ticks>& ticks) {
-  std::sort(ticks.begin(), ticks.end(), [](const Ticks& a, const Ticks& b) {
-    return std::tie(a.rank_class, a.first) < std::tie(b.rank_class, b.first);
-  });
-  size_t kept = 0;
-  for (size_t i = 1; i < ticks.size(); ++i) {
-    Ticks& last = ticks[kept];
-    const Ticks& next = ticks[i];
-    if (next.rank_class == last.rank_class && next.first <= last.last + 1) {
-      last.last = std::max(last.last, next.last);
-      last.certain = last.certain && next.certain;
-    } else {
-      ticks[++kept] = next;
-    }
-  }
-  if (!ticks.empty()) ticks.resize(kept + 1);
-}
-
 // No act of the clock.
 constexpr int kNone = INT_MIN / 2;
 
@@ -95,14 +76,18 @@ class LifetimeFinder {
     std::sort(acts_here_.begin(), acts_here_.end(), [&](int a, int b) { return order_[a] < order_[b]; });
   }
 
-  // A longest line of acts in one step that wait for one another; of several one with the most acts that compute, since
-  // these hold what others wait for.
+  // A longest line of acts in one step that wait for one another, perhaps without counting copies between tiers, which
+  // may go on beside all others. Of several one with the most acts that compute, then with the most instructions of
+  // these, since they hold what others wait for.
   std::vector<int> LongestLine() {
-    constexpr int kAct = 1 << 10;  // so many that compute would have to differ to count as one act more
-    std::vector<int>&length = after_, &from = before_;
+    constexpr int64_t kAct = int64_t{1} << 40, kMain = int64_t{1} << 20;
+    std::vector<int64_t> length(waits_.num_acts());
+    std::vector<int>& from = before_;
     int last = -1;
     for (const int act : acts_here_) {
-      const int own = kAct + QueueKindOf(plan_.actors[waits_.actor_of(act)].queue).is_main;
+      const QueueKind& queue = QueueKindOf(plan_.actors[waits_.actor_of(act)].queue);
+      const bool counts = plan_.copies_on_clock || !queue.of_tier;
+      const int64_t own = (counts ? kAct : 0) + (queue.is_main ? kMain + NumInstructions(act) : 0);
       length[act] = own;
       from[act] = -1;
       for (const OwnWaits::Wait& wait : waits_.waits(act)) {
@@ -403,6 +388,24 @@ class LifetimeFinder {
   std::map<uint32_t, std::vector<int>> covers_;
   std::map<int, std::vector<int>> covers_by_turn_;
 };
+
+void Normalize(std::vector<Ticks>& ticks) {
+  std::sort(ticks.begin(), ticks.end(), [](const Ticks& a, const Ticks& b) {
+    return std::tie(a.rank_class, a.first) < std::tie(b.rank_class, b.first);
+  });
+  size_t kept = 0;
+  for (size_t i = 1; i < ticks.size(); ++i) {
+    Ticks& last = ticks[kept];
+    const Ticks& next = ticks[i];
+    if (next.rank_class == last.rank_class && next.first <= last.last + 1) {
+      last.last = std::max(last.last, next.last);
+      last.certain = last.certain && next.certain;
+    } else {
+      ticks[++kept] = next;
+    }
+  }
+  if (!ticks.empty()) ticks.resize(kept + 1);
+}
 
 Lifetimes::Lifetimes(const PlanInput& input, const PhysicalPlan& plan) { LifetimeFinder(input, plan, *this).Run(); }
 

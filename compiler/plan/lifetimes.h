@@ -1,9 +1,10 @@
 // When memory of a plan is in use, as far as waits order it.
 //
 // Every class of ranks has a clock: a cycle of acts on one rank, each of which waits for the one before it, the first
-// for the last of the step before. An act on the clock takes a tick per instruction. Between two such acts is a gap,
-// one tick more. An act that is not on the clock may happen anywhere from the gap after the last clock act that it
-// waits for to the gap before the first clock act that waits for it:
+// for the last of the step before; as many as possible, where copies between tiers may count or not
+// (`copies_on_clock`). An act on the clock takes a tick per instruction. Between two such acts is a gap, one tick more.
+// An act that is not on the clock may happen anywhere from the gap after the last clock act that it waits for to the
+// gap before the first clock act that waits for it:
 //
 //     tick      0    1  2   3    4  5  6   7    8              a register that `forward` fills and `update` reads
 //             gap  forward gap  backward  gap  update          is in use from tick 1, 2 to 8
@@ -36,6 +37,9 @@ struct Ticks {
   // Both ends are acts of the clock: it is in use all that time, not only perhaps.
   bool certain = true;
 };
+
+// Ascending by class; ticks that touch or overlap become one.
+void Normalize(std::vector<Ticks>& ticks);
 
 // The clock of a class, for packing.
 struct Clock {

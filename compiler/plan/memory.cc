@@ -1,10 +1,14 @@
 #include "compiler/plan/memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 
+#include "compiler/plan/direct_order.h"
 #include "compiler/plan/lifetimes.h"
 #include "compiler/plan/packing.h"
+#include "compiler/plan/shared_places.h"
 #include "oneflow_core/queues.h"
 #include "oneflow_core/zones.h"
 
@@ -86,7 +90,8 @@ class Assignment {
  public:
   Assignment(const PlanInput& input, PhysicalPlan& plan) : input_(input), plan_(plan), lifetimes_(input, plan) {}
 
-  absl::Status Run() {
+  // What needs memory, and when.
+  absl::Status CollectClaims() {
     for (size_t r = 0; r < plan_.registers.size(); ++r) ClaimRegister(static_cast<int>(r));
     for (size_t a = 0; a < plan_.actors.size(); ++a) {
       ClaimPinned(static_cast<int>(a));
@@ -94,10 +99,18 @@ class Assignment {
       ClaimWorkspace(static_cast<int>(a));
     }
     OF_RETURN_IF_ERROR(CheckSizes());
+    JoinThoseInTurn();
+    return absl::OkStatus();
+  }
+
+  // Of any class at one time, in the private zone.
+  int64_t MostBytes() const { return MostBytes(claims_[0]); }
+
+  void PlaceClaims() {
     for (int zone = 0; zone < kNumZones; ++zone) {
       const Packing packing = Pack(claims_[zone], lifetimes_.clocks());
       for (size_t i = 0; i < claims_[zone].size(); ++i) {
-        for (int64_t* const offset : targets_[zone][i].offsets) *offset = packing.offsets[i];
+        for (const Offset& offset : targets_[zone][i].offsets) *offset.of = packing.offsets[i] + offset.at;
       }
       for (size_t c = 0; c < plan_.classes.size(); ++c) {
         plan_.classes[c].bytes[zone] = packing.num_bytes[c];
@@ -107,13 +120,18 @@ class Assignment {
     }
     if (input_.boxings.by_sending()) CountHostMemory();  // else the host addresses all memory
     SayPeaks();
-    return absl::OkStatus();
   }
 
  private:
+  // Where to write down an offset: that of a claim, or so many bytes behind it.
+  struct Offset {
+    Offset(int64_t* of, int64_t at = 0) : of(of), at(at) {}
+    int64_t* of;
+    int64_t at;
+  };
   // The owner of a claim's offset, and its purpose.
   struct Target {
-    std::vector<int64_t*> offsets;
+    std::vector<Offset> offsets;
     MemoryUse use = MemoryUse::kActivations;
     ValueId value = -1;  // the value in it, or the first of several
   };
@@ -146,6 +164,63 @@ class Assignment {
     targets_[zone].push_back({{&reg.offset}, UseOf(reg.first_value), reg.first_value});
   }
 
+  // Registers that take turns share places; the way counts by which least is in use at once.
+  void JoinThoseInTurn() {
+    const DirectOrder order(input_, plan_);
+    if (order.registers().empty()) return;
+    std::map<const int64_t*, size_t> claim_of;  // of the private zone, by the offset that it is for
+    for (size_t i = 0; i < claims_[0].size(); ++i) {
+      if (!targets_[0][i].offsets.empty()) claim_of[targets_[0][i].offsets[0].of] = i;
+    }
+    std::vector<std::pair<int, Claim>> registers;
+    std::vector<bool> joined(claims_[0].size(), false);
+    for (const int reg : order.registers()) {
+      const auto own = claim_of.find(&plan_.registers[reg].offset);
+      if (own == claim_of.end()) continue;
+      registers.emplace_back(reg, claims_[0][own->second]);
+      joined[own->second] = true;
+    }
+    std::vector<Claim> others;
+    for (size_t i = 0; i < joined.size(); ++i) {
+      if (!joined[i]) others.push_back(claims_[0][i]);
+    }
+    std::vector<SharedPlace> best;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const double most_lost : {0.0, 0.1, 0.5}) {
+      std::vector<SharedPlace> places = PlaceInTurn(registers, order, most_lost);
+      std::vector<Claim> all = others;
+      for (const SharedPlace& place : places) all.push_back(place.claim);
+      const int64_t most = MostBytes(all);
+      if (most >= least) continue;
+      least = most;
+      best = std::move(places);
+    }
+    for (const SharedPlace& place : best) {
+      const size_t first = claim_of.at(&plan_.registers[place.registers[0].id].offset);
+      joined[first] = false;
+      claims_[0][first] = place.claim;
+      for (size_t i = 1; i < place.registers.size(); ++i) {
+        const SharedPlace::Register& reg = place.registers[i];
+        targets_[0][first].offsets.emplace_back(&plan_.registers[reg.id].offset, reg.at);
+      }
+    }
+    RemoveClaims(joined);
+  }
+
+  void RemoveClaims(const std::vector<bool>& removed) {
+    size_t kept = 0;
+    for (size_t i = 0; i < removed.size(); ++i) {
+      if (removed[i]) continue;
+      if (kept != i) {
+        claims_[0][kept] = std::move(claims_[0][i]);
+        targets_[0][kept] = std::move(targets_[0][i]);
+      }
+      ++kept;
+    }
+    claims_[0].resize(kept);
+    targets_[0].resize(kept);
+  }
+
   // Kept from act to act. Data of other hosts may arrive at any time.
   void ClaimPinned(int id) {
     PhysicalActor& actor = plan_.actors[id];
@@ -164,6 +239,11 @@ class Assignment {
       }
     }
     if (actor.pinned > 0) ClaimForAllActs(actor, actor.pinned, {{&actor.pinned_offset}, UseOf(first), first});
+  }
+
+  int64_t MostBytes(absl::Span<const Claim> claims) const {
+    const std::vector<int64_t> in_use = MostInUse(claims, lifetimes_.clocks());
+    return in_use.empty() ? 0 : *std::max_element(in_use.begin(), in_use.end());
   }
 
   // The slots of a boxing's input: rows and counts.
@@ -306,6 +386,26 @@ class Assignment {
 
 }  // namespace
 
-absl::Status AssignMemory(const PlanInput& input, PhysicalPlan& plan) { return Assignment(input, plan).Run(); }
+absl::Status AssignMemory(const PlanInput& input, PhysicalPlan& plan) {
+  plan.copies_on_clock = true;
+  const bool has_copies = std::any_of(plan.actors.begin(), plan.actors.end(),
+                                      [](const PhysicalActor& actor) { return QueueKindOf(actor.queue).of_tier; });
+  std::optional<PhysicalPlan> other;
+  if (has_copies) other = plan;
+  Assignment assignment(input, plan);
+  OF_RETURN_IF_ERROR(assignment.CollectClaims());
+  if (other.has_value()) {
+    other->copies_on_clock = false;
+    Assignment without(input, *other);
+    OF_RETURN_IF_ERROR(without.CollectClaims());
+    if (without.MostBytes() < assignment.MostBytes()) {
+      without.PlaceClaims();
+      plan = *std::move(other);
+      return absl::OkStatus();
+    }
+  }
+  assignment.PlaceClaims();
+  return absl::OkStatus();
+}
 
 }  // namespace oneflow

@@ -9,16 +9,17 @@
 // depends on the class.
 //
 // Buffers that are not in use at the same time (lifetimes.h) may share bytes: registers over the whole step, values of
-// a workspace from the instruction that makes them to their last reader, and both with each other.
+// a workspace from the instruction that makes them to their last reader, and both with each other. So may registers
+// that are loaded from tiers one after the other, whose use the clock does not tell apart (direct_order.h).
 #pragma once
 
 #include "compiler/plan/physical_plan.h"
 
 namespace oneflow {
 
-// Sets every offset of `plan`, and its `classes`. An output takes the place of an input where the op allows it and this
-// is the input's last use. InvalidArgument, naming the graph's largest value, if the sum of sizes is too large to
-// count.
+// Sets every offset of `plan`, its `classes`, and of its clocks those by which it needs less memory. An output takes
+// the place of an input where the op allows it and this is the input's last use. InvalidArgument, naming the graph's
+// largest value, if the sum of sizes is too large to count.
 absl::Status AssignMemory(const PlanInput& input, PhysicalPlan& plan);
 
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/plan/direct_order.h"
 #include "compiler/plan/lifetimes.h"
 #include "oneflow_core/queues.h"
 #include "oneflow_core/zones.h"
@@ -45,9 +46,13 @@ absl::Status CheckDisjoint(std::vector<Interval> intervals, int64_t size, absl::
 
 // A part of a plan's region and its time of use.
 struct Use {
+  // Those of a kind are not compared with one another: of workspaces of computing one is in use at a time, and its
+  // inside is checked separately; loads may take turns (direct_order.h).
+  enum Kind { kWorkspace, kLoaded, kLasting };
+
   Interval at;
   Ticks when;
-  bool workspace = false;
+  Kind kind = kLasting;
 };
 
 // Goes through the ticks of one zone of one class and checks each use against those in use.
@@ -76,8 +81,7 @@ class Sweep {
   }
 
  private:
-  // The use on the same bytes, or null. Workspaces of computing are not compared with one another: one such act runs at
-  // a time, and its inside is checked separately.
+  // The use on the same bytes, or null.
   const Use* Begin(int id) {
     const Use& use = uses_[id];
     auto next = lasting_.lower_bound(use.at.begin);
@@ -86,28 +90,32 @@ class Sweep {
       const Use& before = uses_[std::prev(next)->second];
       if (before.at.end > use.at.begin) return &before;
     }
-    if (use.workspace) {
-      workspaces_.insert(id);
-      return nullptr;
+    for (int kind = 0; kind < Use::kLasting; ++kind) {
+      if (kind == use.kind) continue;
+      for (const int other : in_use_[kind]) {
+        if (Overlap(uses_[other].at.begin, uses_[other].at.end, use.at.begin, use.at.end)) return &uses_[other];
+      }
     }
-    for (const int other : workspaces_) {
-      if (Overlap(uses_[other].at.begin, uses_[other].at.end, use.at.begin, use.at.end)) return &uses_[other];
+    if (use.kind == Use::kLasting) {
+      lasting_.emplace(use.at.begin, id);
+    } else {
+      in_use_[use.kind].insert(id);
     }
-    lasting_.emplace(use.at.begin, id);
     return nullptr;
   }
 
   void End(int id) {
-    if (uses_[id].workspace) {
-      workspaces_.erase(id);
+    const Use& use = uses_[id];
+    if (use.kind == Use::kLasting) {
+      lasting_.erase(use.at.begin);
     } else {
-      lasting_.erase(uses_[id].at.begin);
+      in_use_[use.kind].erase(id);
     }
   }
 
   const std::vector<Use>& uses_;
   std::map<int64_t, int> lasting_;  // by their beginning: registers and pinned memory, which are disjoint
-  std::set<int> workspaces_;
+  std::array<std::set<int>, Use::kLasting> in_use_;  // of the other kinds
 };
 
 class Checker {
@@ -162,25 +170,55 @@ class Checker {
   absl::Status CheckRegions() const {
     const Lifetimes lifetimes(in_, plan_);
     Regions regions(plan_.classes.size());
+    const DirectOrder order(in_, plan_);
+    OF_RETURN_IF_ERROR(CheckTurns(lifetimes, order));
+    const std::set<int> loaded(order.registers().begin(), order.registers().end());
     for (size_t r = 0; r < plan_.registers.size(); ++r) {
       const PhysicalRegister& reg = plan_.registers[r];
       OF_RETURN_IF_ERROR(CheckRegister(reg));
       if (reg.variable >= 0 || reg.slot_bytes == 0) continue;
       const Interval at{reg.offset, reg.offset + reg.slots * reg.slot_stride, absl::StrCat("register ", reg.name)};
+      const Use::Kind kind = loaded.count(static_cast<int>(r)) > 0 ? Use::kLoaded : Use::kLasting;
       for (const Ticks& when : lifetimes.OfRegister(static_cast<int>(r))) {
-        regions[when.rank_class][static_cast<int>(reg.zone)].push_back({at, when, false});
+        regions[when.rank_class][static_cast<int>(reg.zone)].push_back({at, when, kind});
       }
     }
     for (size_t a = 0; a < plan_.actors.size(); ++a) {
       const PhysicalActor& actor = plan_.actors[a];
       const Interval pinned{actor.pinned_offset, actor.pinned_offset + actor.pinned, actor.name};
       for (const int c : ClassesOf(in_.classes, actor)) {
-        regions[c][0].push_back({pinned, {c, 0, lifetimes.clocks()[c].num_ticks - 1}, false});
+        regions[c][0].push_back({pinned, {c, 0, lifetimes.clocks()[c].num_ticks - 1}});
       }
       AddWorkspace(static_cast<int>(a), lifetimes, regions);
     }
     for (size_t c = 0; c < regions.size(); ++c) {
       for (int z = 0; z < kNumZones; ++z) OF_RETURN_IF_ERROR(CheckRegion(regions[c][z], c, z));
+    }
+    return absl::OkStatus();
+  }
+
+  // Of two loads on the same bytes one is over before the other begins: by the clock, or as they take turns. Quadratic
+  // in the loads of a rank.
+  absl::Status CheckTurns(const Lifetimes& lifetimes, const DirectOrder& order) const {
+    const auto meet = [&](int a, int b) {
+      for (const Ticks& x : lifetimes.OfRegister(a)) {
+        for (const Ticks& y : lifetimes.OfRegister(b)) {
+          if (x.rank_class == y.rank_class && x.first <= y.last && y.first <= x.last) return true;
+        }
+      }
+      return false;
+    };
+    const auto end = [](const PhysicalRegister& reg) { return reg.offset + reg.slots * reg.slot_stride; };
+    for (size_t i = 0; i < order.registers().size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        const int first = order.registers()[j], second = order.registers()[i];
+        const PhysicalRegister &a = plan_.registers[first], &b = plan_.registers[second];
+        if (a.zone != b.zone || !Overlap(a.offset, end(a), b.offset, end(b))) continue;
+        if (!meet(first, second) || order.TakeTurns(first, second)) continue;
+        return absl::InternalError(absl::StrCat(Show({a.offset, end(a), absl::StrCat("register ", a.name)}), " and ",
+                                                Show({b.offset, end(b), absl::StrCat("register ", b.name)}),
+                                                " overlap, and do not take turns"));
+      }
     }
     return absl::OkStatus();
   }
@@ -222,7 +260,8 @@ class Checker {
     }
     for (const auto& [what, life] : lives) {
       for (const Ticks& when : lifetimes.OfInstructions(id, life.first, life.last)) {
-        regions[when.rank_class][0].push_back({life.at, when, QueueKindOf(actor.queue).is_main});
+        const Use::Kind kind = QueueKindOf(actor.queue).is_main ? Use::kWorkspace : Use::kLasting;
+        regions[when.rank_class][0].push_back({life.at, when, kind});
       }
     }
   }
@@ -231,7 +270,7 @@ class Checker {
                      Regions& regions) const {
     const Interval at = {x.offset, x.offset + x.num_bytes, NameOf(x.content())};
     for (const int c : ClassesOf(in_.classes, actor))
-      regions[c][0].push_back({at, {c, 0, lifetimes.clocks()[c].num_ticks - 1, true}, false});
+      regions[c][0].push_back({at, {c, 0, lifetimes.clocks()[c].num_ticks - 1, true}});
   }
 
   absl::Status CheckRegister(const PhysicalRegister& reg) const {

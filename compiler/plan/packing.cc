@@ -410,6 +410,10 @@ bool Meet(const Claim& a, const Claim& b) {
   return false;
 }
 
+std::vector<int64_t> MostInUse(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) {
+  return Bound(claims, clocks).bound;
+}
+
 Packing Pack(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) {
   const auto size = [&](int id) { return static_cast<double>(claims[id].num_bytes); };
   const auto area = [&](int id) { return size(id) * NumTicks(claims[id]); };

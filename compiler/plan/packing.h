@@ -29,6 +29,9 @@ struct Claim {
 // Whether both may be in use at once on some rank.
 bool Meet(const Claim& a, const Claim& b);
 
+// By class: the most bytes in use at one tick. Claims and ticks, n log n.
+std::vector<int64_t> MostInUse(absl::Span<const Claim> claims, const std::vector<Clock>& clocks);
+
 struct Packing {
   // The time of the greatest use.
   struct Fullest {

@@ -151,7 +151,8 @@ struct PhysicalPlan {
   std::vector<PhysicalRegister> registers;
   std::vector<ClassMemory> classes;
   std::vector<PhysicalOrder> orders;
-  bool beside = false;  // runs beside other plans
+  bool beside = false;          // runs beside other plans
+  bool copies_on_clock = true;  // copies between tiers count for the clocks by which memory is shared (lifetimes.h)
 };
 
 // The input of planning; borrowed but for the mesh.

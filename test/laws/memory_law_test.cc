@@ -364,6 +364,7 @@ TEST(MemoryLawTest, StateInPartsSharesNoMoreThanWaitsAllow) {
 }
 
 TEST(MemoryLawTest, TiersShareNoMoreThanWaitsAllow) {
+  static constexpr int kPrefetches[] = {0, 1, 2, 3, 8, 24};
   ExpectLawOfDrawnGpts(1, [](std::mt19937& random, CompileOptions& options) {
     if (DrawBelow(random, 3) == 0) options.zero = ZeroOptions{.stage = 1 + DrawBelow(random, 3), .axis = "dp"};
     if (DrawBelow(random, 2) == 0) options.optimizer.clip_norm = 1;
@@ -372,7 +373,7 @@ TEST(MemoryLawTest, TiersShareNoMoreThanWaitsAllow) {
       if (DrawBelow(random, 4) == 0) continue;
       options.offload.push_back({.what = what,
                                  .tier = &kTiers[DrawBelow(random, 2)],
-                                 .prefetch = DrawBelow(random, 4),
+                                 .prefetch = kPrefetches[DrawBelow(random, 6)],
                                  .unit_bytes = int64_t{1} << (3 * (2 + DrawBelow(random, 4))),
                                  .least_bytes = DrawBelow(random, 2) * 200});
     }

@@ -86,8 +86,9 @@ Mix Drawn(int seed) {
     if (draw(3) != 0 || (what == std::string("GRADIENTS") && !offloads_states)) continue;
     offloads_states = offloads_states || what == std::string("OPTIMIZER");
     const char* const units[] = {"0.0005", "0.005", "0.1"};
+    constexpr int kPrefetches[] = {0, 1, 12};
     offloads.push_back(absl::StrCat("{what:", what, " tier:", draw(2) == 0 ? "DISK" : "HOST", " least_kb:", draw(2),
-                                    " prefetch:", draw(3), " unit_mb:", units[draw(3)], "}"));
+                                    " prefetch:", kPrefetches[draw(3)], " unit_mb:", units[draw(3)], "}"));
   }
   if (!offloads.empty()) mix.layout.push_back(absl::StrCat("offload=[", absl::StrJoin(offloads, ", "), "]"));
   if (tp > 1 && draw(2) == 0) mix.layout.push_back("sequence.parallel=true");

@@ -44,6 +44,7 @@ const std::vector<std::string> kOffloads = {
     "offload={what:OPTIMIZER tier:DISK}",
     "offload={what:OPTIMIZER tier:HOST least_kb:0 unit_mb:0.05}",
     "offload={what:OPTIMIZER tier:DISK least_kb:0 unit_mb:0.03 prefetch:0}",
+    "offload={what:OPTIMIZER tier:DISK least_kb:0 unit_mb:0.01 prefetch:20}",
     "offload={what:WEIGHTS tier:DISK least_kb:1 unit_mb:0.05}",
     "offload=[{what:OPTIMIZER tier:DISK least_kb:0 unit_mb:0.1 prefetch:3}, {what:WEIGHTS tier:HOST least_kb:0 "
     "unit_mb:0.02 prefetch:0}]",

@@ -78,8 +78,10 @@ TEST(OffloadTest, WhatAnUpdateOverwritesIsLoadedAndStored) {
   }
 }
 
+// In slots, of which there are no more than all rounds of twelve units fill.
 TEST(OffloadTest, UnitsWaitForOneAnother) {
-  for (const int prefetch : {0, 1, 3}) {
+  for (const auto& [prefetch, slots] : {std::pair(0, 1), {1, 2}, {3, 4}, {4, 4}, {6, 6}, {30, 12}}) {
+    SCOPED_TRACE(prefetch);
     ASSERT_OK_AND_ASSIGN(const Graph graph,
                          Offloaded(WithOffload({OnDisk(What::kOptimizer, prefetch)}), /*columns=*/64));
     std::map<int, std::vector<ValueId>> stored;  // by unit
@@ -88,23 +90,26 @@ TEST(OffloadTest, UnitsWaitForOneAnother) {
     }
     ASSERT_EQ(stored.size(), 12u);
     const int first = stored.begin()->first;
-    int waiting = 0;
     for (const NodeId id : OfKind(graph, OpKind::kLoad)) {
-      const auto before = stored.find(graph.node(id).unit - 1 - prefetch);
-      if (before == stored.end()) {
-        EXPECT_LE(graph.node(id).unit, first + prefetch);
-        continue;
+      const Node& load = graph.node(id);
+      SCOPED_TRACE(load.name);
+      const int unit = load.unit - first, last = unit + (11 - unit) / slots * slots;
+      for (const auto& [number, values] : stored) {
+        for (const ValueId done : values) {
+          EXPECT_EQ(Has(load.after, done), number - first == unit - slots);
+          EXPECT_EQ(Has(load.after_last, done), unit < slots && number - first == last && last != unit);
+        }
       }
-      ++waiting;
-      for (const ValueId done : before->second) EXPECT_TRUE(Has(graph.node(id).after, done)) << graph.node(id).name;
+      const bool waits_for_gradients = std::any_of(load.after.begin(), load.after.end(), [&](ValueId value) {
+        return IsBackward(graph.node(graph.value(value).producer));
+      });
+      EXPECT_EQ(waits_for_gradients, unit + 1 == slots || (unit == 0 && slots == 2)) << "others: beside forward";
     }
-    EXPECT_EQ(waiting, 2 * (12 - 1 - prefetch));
   }
 }
 
-// Of two of ten units' bytes each the second one is loaded two units before its own, in an act of its own.
-TEST(OffloadTest, LargeVariablesAreLoadedEarlier) {
-  constexpr int64_t kLayerBytes = 64 * 64 * 4;
+// A model with two layers that are as large as many others, each with two moments of as many bytes.
+absl::StatusOr<Graph> WithLargeLayers() {
   GraphBuilder b(Ops(), "train");
   const Samples samples = ReadSamples(b, 8);
   Tensor x = MatMul(Tanh(MatMul(samples.rows, Weight(b, "first", {16, 640}))), Weight(b, "w0", {640, 64}));
@@ -112,7 +117,13 @@ TEST(OffloadTest, LargeVariablesAreLoadedEarlier) {
   const Tensor loss = ReduceMean(Mul(x, x));
   b.SetLoss(loss);
   Fetch(loss, "loss");
-  ASSERT_OK_AND_ASSIGN(const Graph made, b.Finish());
+  return b.Finish();
+}
+
+// Of two of ten units' bytes each the second one is loaded two units before its own, in an act of its own.
+TEST(OffloadTest, LargeVariablesAreLoadedEarlier) {
+  constexpr int64_t kLayerBytes = 64 * 64 * 4;
+  ASSERT_OK_AND_ASSIGN(const Graph made, WithLargeLayers());
   for (const int prefetch : {0, 1}) {
     VariableDists variables;
     const CompileOptions options = WithOffload({OnDisk(What::kOptimizer, prefetch, kLayerBytes)});
@@ -130,19 +141,56 @@ TEST(OffloadTest, LargeVariablesAreLoadedEarlier) {
   }
 }
 
-// Stores of the last units go on beside the next step, and the second half of its forward waits for them.
+// Stores of the last units go on beside the next step. The second half of its forward waits for large ones, and for all
+// where no two units are to be there.
 TEST(OffloadTest, ForwardWaitsForTheLastStores) {
-  for (const int prefetch : {0, 1}) {
-    ASSERT_OK_AND_ASSIGN(const Graph graph, Offloaded(WithOffload({OnDisk(What::kOptimizer, prefetch)})));
-    std::set<std::string> waited_for;
+  const std::map<int, std::vector<std::string>> waited_for = {{0, {"first"}}, {1, {"first", "w0"}}, {15, {}}};
+  ASSERT_OK_AND_ASSIGN(const Graph made, WithLargeLayers());
+  for (const auto& [prefetch, names] : waited_for) {
+    VariableDists variables;
+    ASSERT_OK_AND_ASSIGN(const Graph graph,
+                         RunPasses(made, WithOffload({OnDisk(What::kOptimizer, prefetch)}), Ops(), variables));
+    std::set<std::string> found, expected;
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-      const Node& node = graph.node(id);
-      EXPECT_TRUE(node.after_last.empty() || IsForward(node)) << node.name;
-      for (const ValueId value : node.after_last) waited_for.insert(graph.node(graph.value(value).producer).name);
+      if (!IsForward(graph.node(id))) continue;
+      for (const ValueId value : graph.node(id).after_last) found.insert(graph.node(graph.value(value).producer).name);
     }
-    std::set<std::string> expected = {"w0/adam_m/store", "w0/adam_v/store"};
-    if (prefetch == 1) expected.insert({"w1/adam_m/store", "w1/adam_v/store"});
-    EXPECT_EQ(waited_for, expected);
+    for (const std::string& name : names) {
+      for (const char* moment : {"/adam_m/store", "/adam_v/store"}) expected.insert(name + moment);
+    }
+    EXPECT_EQ(found, expected) << prefetch;
+  }
+}
+
+// The large ones take the place of 14 of 16 slots, and are loaded between the first unit and the second.
+TEST(OffloadTest, LargeVariablesThatHaveRoomAreLoadedBesideForward) {
+  ASSERT_OK_AND_ASSIGN(const Graph made, WithLargeLayers());
+  VariableDists variables;
+  ASSERT_OK_AND_ASSIGN(const Graph graph,
+                       RunPasses(made, WithOffload({OnDisk(What::kOptimizer, 15)}), Ops(), variables));
+  std::map<std::string, const Node*> loads;
+  for (const NodeId id : OfKind(graph, OpKind::kLoad)) loads[graph.node(id).name] = &graph.node(id);
+  const std::vector<std::string> order = {"w9/adam_m/load",    "w0/adam_m/load",    "w0/adam_v/load",
+                                          "first/adam_m/load", "first/adam_v/load", "w8/adam_m/load"};
+  for (size_t i = 1; i < order.size(); ++i) {
+    EXPECT_TRUE(Has(loads.at(order[i])->after, loads.at(order[i - 1])->outputs[0])) << order[i];
+  }
+  for (size_t i = 1; i + 1 < order.size(); ++i) {
+    EXPECT_TRUE(loads.at(order[i])->after_last.empty());
+    for (const ValueId value : loads.at(order[i])->after) {
+      EXPECT_TRUE(Ops().Is(graph.node(graph.value(value).producer).op, OpKind::kLoad)) << order[i];
+    }
+  }
+}
+
+// However many units may be there, an update of one need not wait for backward of all.
+TEST(OffloadTest, BackwardGoesUnitByUnit) {
+  for (const int prefetch : {0, 1, 30}) {
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan,
+                         Compile({Products(12, 64)}, WithOffload({OnDisk(What::kOptimizer, prefetch)}), Ops()));
+    int parts = 0;
+    for (const pb::ClassActor& actor : plan.plans(0).actors()) parts += absl::StartsWith(actor.name(), "backward");
+    EXPECT_GE(parts, 12) << prefetch;
   }
 }
 

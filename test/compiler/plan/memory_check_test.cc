@@ -1,9 +1,16 @@
 #include "compiler/plan/memory_check.h"
 
+#include <algorithm>
+#include <set>
+
 #include "absl/strings/match.h"
 #include "compiler/plan/build_plan.h"
+#include "compiler/plan/direct_order.h"
 #include "compiler/plan/memory.h"
+#include "oneflow_core/queues.h"
+#include "oneflow_core/tiers.h"
 #include "oneflow_core/zones.h"
+#include "test/compiler/passes/testing.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 
@@ -22,15 +29,16 @@ KernelScratch MatmulScratch() {
 
 // A data-parallel training step with everything it borrows, so that a test may damage the plan.
 struct Planned {
-  explicit Planned(const StepShape& shape)
-      : graph(TrainingStep(shape)),
-        options(OptionsFor(shape)),
+  explicit Planned(const StepShape& shape) : Planned(TrainingStep(shape), OptionsFor(shape)) {}
+  Planned(Graph of, CompileOptions with)
+      : graph(std::move(of)),
+        options(std::move(with)),
         topology(JobTopology(options)),
         boxings(topology, options.device),
         classes({&graph}, options.mesh.size()),
         chains(*BuildChains(graph, Ops(), topology)),
         variables(*LayOutVariables({&graph}, Ops(), classes, boxings)),
-        input{graph, Ops(), options.mesh, classes, chains, boxings, variables, shape.micro_batches, MatmulScratch()},
+        input{graph, Ops(), options.mesh, classes, chains, boxings, variables, options.micro_batches, MatmulScratch()},
         plan(*BuildPhysicalPlan(input, "train")) {
     EXPECT_OK(AssignMemory(input, plan));
   }
@@ -152,6 +160,64 @@ TEST(MemoryCheckTest, AGuardThatIsNotItsVariableIsFound) {
   guard.slot_bytes += kAlignment;
   planned.plan.registers.push_back(guard);
   EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("is not variable 's0/w'")));
+}
+
+// Six layers, each with two moments on disk.
+Planned WithLoads(int prefetch) {
+  GraphBuilder b(Ops(), "train");
+  Tensor x = testing::ReadSamples(b, 8).rows;
+  for (int i = 0; i < 6; ++i) x = MatMul(Tanh(x), testing::Weight(b, absl::StrCat("w", i), {16, 16}));
+  const Tensor loss = ReduceMean(Mul(x, x));
+  b.SetLoss(loss);
+  CompileOptions options = testing::Options({});
+  options.optimizer.rule = "adamw";
+  options.offload = {{.tier = FindTier("disk"), .prefetch = prefetch, .unit_bytes = 1}};
+  VariableDists variables;
+  return Planned(*RunPasses(*b.Finish(), options, Ops(), variables), options);
+}
+
+std::vector<int> Loads(const Planned& planned) {
+  const DirectOrder order(planned.input, planned.plan);
+  return order.registers();
+}
+
+// Of six loads, in three slots.
+TEST(MemoryCheckTest, LoadsThatTakeTurnsShareTheirPlaces) {
+  const Planned planned = WithLoads(2);
+  const DirectOrder order(planned.input, planned.plan);
+  ASSERT_EQ(order.registers().size(), 6u);
+  std::set<int64_t> places;
+  for (size_t j = 0; j < 6; ++j) {
+    places.insert(planned.plan.registers[order.registers()[j]].offset);
+    for (size_t i = 0; i < j; ++i) {
+      EXPECT_EQ(order.TakeTurns(order.registers()[i], order.registers()[j]), i + 3 == j) << i << " " << j;
+    }
+  }
+  EXPECT_EQ(places.size(), 3u);
+  EXPECT_OK(planned.Check());
+}
+
+TEST(MemoryCheckTest, LoadsAtOnePlaceThatDoNotTakeTurnsAreFound) {
+  Planned planned = WithLoads(2);
+  const std::vector<int> loads = Loads(planned);
+  planned.plan.registers[loads[1]].offset = planned.plan.registers[loads[0]].offset;
+  EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("do not take turns")));
+}
+
+// One slot fewer waits than there are: what was there might still be written to disk.
+TEST(MemoryCheckTest, LoadsThatDoNotWaitForWhatWasThereAreFound) {
+  Planned planned = WithLoads(2);
+  const int load = Loads(planned)[3];
+  PhysicalActor& actor = planned.plan.actors[planned.plan.registers[load].producer];
+  for (const PhysicalPort& port : std::vector<PhysicalPort>(actor.inputs)) {
+    PhysicalRegister& reg = planned.plan.registers[port.reg];
+    if (reg.slot_bytes > 0 || QueueKindOf(planned.plan.actors[reg.producer].queue).name != std::string("write"))
+      continue;
+    reg.consumers.erase(std::find(reg.consumers.begin(), reg.consumers.end(), planned.plan.registers[load].producer));
+    actor.inputs.erase(std::find_if(actor.inputs.begin(), actor.inputs.end(),
+                                    [&](const PhysicalPort& other) { return other.reg == port.reg; }));
+  }
+  EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("do not take turns")));
 }
 
 }  // namespace
