@@ -9,6 +9,9 @@
 namespace oneflow {
 namespace {
 
+// In the first step of a run nothing is read ahead, and the last one waits until all is stored in tiers.
+constexpr int64_t kLeastSteps = 4, kLeastStepsWithTiers = 8;
+
 const Graph* Find(const Program& program, absl::string_view name) {
   const auto it =
       std::find_if(program.begin(), program.end(), [&](const Graph& graph) { return graph.name() == name; });
@@ -69,6 +72,7 @@ Phases MakePhases(const pb::JobConfig& config, const Program& program, const Eva
     loop.set_evaluate_every(config.evaluate().every());
     if (evaluates) *loop.mutable_evaluation() = evaluation;
     *loop.mutable_stop() = StopRuleOf(config.train().stop());
+    loop.set_least_steps(config.offload().empty() ? kLeastSteps : kLeastStepsWithTiers);
   } else if (evaluates) {
     *phases.Add()->mutable_run() = evaluation;
   }

@@ -19,10 +19,8 @@
 namespace oneflow {
 namespace {
 
-// How long a run between two looks should take, and how many steps it has at least: in its first one nothing is read
-// ahead.
+// How long a run between two looks should take, if that is more than its least steps.
 constexpr double kRunSeconds = 2;
-constexpr int64_t kLeastSteps = 4;
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -307,8 +305,8 @@ pb::LoopNote TrainLoop::MyNote(double seconds, int64_t steps) {
   note.set_stop(rule.seconds() > 0 && SecondsSince(begin_) >= rule.seconds());
   const double step_seconds = std::max(seconds / static_cast<double>(steps), 1e-6);
   // The first run is of one step, which is no measure: not more than twice as many each time.
-  note.set_next_steps(
-      std::clamp(static_cast<int64_t>(kRunSeconds / step_seconds), kLeastSteps, std::max(kLeastSteps, 2 * steps)));
+  const int64_t least = std::max<int64_t>(1, loop_.least_steps());
+  note.set_next_steps(std::clamp(static_cast<int64_t>(kRunSeconds / step_seconds), least, std::max(least, 2 * steps)));
   if (context_.losses != nullptr) {
     const auto broken = context_.losses->TakeBroken();
     if (broken && rule.not_finite()) {
