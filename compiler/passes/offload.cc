@@ -316,7 +316,7 @@ class Offloader {
         if (IsLarge(unit, variable)) large_slots += (bytes + slot_bytes_ - 1) / slot_bytes_;
       }
     }
-    const size_t slots = 1 + static_cast<size_t>(options_.prefetch);
+    const size_t slots = 1 + static_cast<size_t>(std::max(0, options_.prefetch));
     has_room_ = large_slots > 0 && large_slots + 2 <= slots;
     const size_t most = has_room_ ? slots - large_slots : slots;
     const size_t rounds = (units.size() + most - 1) / most;
@@ -397,8 +397,10 @@ class Offloader {
 
   // Backward goes unit by unit, so that updates need not wait for gradients of later ones, and does not run ahead of
   // stores that go on beside it, so that gradients of a few units are there: of its nodes that come behind what a unit
-  // waits for, those that follow no other wait for that, and until an earlier unit is stored.
+  // waits for, those that follow no other wait for that, and until an earlier unit is stored. Of several micro-batches
+  // sums of gradients come with the last one, and what is once a step there, as a constant, may be wanted by the first.
   void HoldBack(const std::vector<Unit>& units, int prefetch) {
+    if (context_.options.micro_batches > 1) return;
     const size_t ahead = static_cast<size_t>(2 + prefetch);
     for (size_t k = 1; k < units.size(); ++k) {
       const NodeId begin = units[k - 1].last + 1, end = units[k].last;

@@ -19,18 +19,24 @@ struct Order : Precedence {
   // By node: another queue waits for it, and not for what it makes, as a load of weights does for the readers of those
   // that are to make room. It ends its chain, or that queue would wait for all that follows too.
   std::vector<bool> ends;
-  // By node: it waits for what another of its queue makes, which it does not read, or for a copy to a tier in the step
-  // before. What comes before it does not wait too.
+  // By node: it waits for a copy to a tier in the step before, or, where what updates need goes in units, for the end
+  // of one. What comes before it does not wait too.
   std::vector<bool> begins;
 };
 
 std::vector<bool> BeginsOfChains(const Graph& graph, const Precedence& order) {
   std::vector<bool> begins(graph.num_nodes(), false);
+  bool has_units = false;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    has_units = has_units || (IsUpdate(graph.node(id)) && graph.node(id).unit >= 0 && !order.IsBoxing(id));
+  }
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const std::vector<ValueId>&now = graph.node(id).after, &last = graph.node(id).after_last;
     const auto queue_of = [&](ValueId value) { return order.queue[graph.value(value).producer]; };
+    const bool may_end_units = has_units && graph.node(id).rate == Rate::kStep;
     begins[id] =
-        std::any_of(now.begin(), now.end(), [&](ValueId value) { return queue_of(value) == order.queue[id]; }) ||
+        (may_end_units &&
+         std::any_of(now.begin(), now.end(), [&](ValueId value) { return queue_of(value) == order.queue[id]; })) ||
         std::any_of(last.begin(), last.end(), [&](ValueId value) { return QueueKindOf(queue_of(value)).of_tier; });
   }
   return begins;
